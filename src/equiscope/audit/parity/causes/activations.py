@@ -1,5 +1,6 @@
 """Activation: which function of each number the two sides compute."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -18,6 +19,7 @@ CANDIDATES: dict[str, Callable[[Tensor], Tensor]] = {
     "quick gelu": lambda x: x * torch.sigmoid(1.702 * x), "silu": F.silu, "relu": F.relu,
     "squared relu": lambda x: F.relu(x).square(), "tanh": torch.tanh, "sigmoid": torch.sigmoid,
     "leaky relu": F.leaky_relu, "elu": F.elu, "softplus": F.softplus, "mish": F.mish, "hard swish": F.hardswish,
+    "shifted softplus": lambda x: F.softplus(x) - math.log(2),
 }  # fmt: skip
 NEAR = 16  # values after the divergence that may be the activation
 

@@ -203,7 +203,7 @@ def fused_layout(d: Divergence) -> Finding | None:
                 ours, theirs = says[::-1] if _by_head(d.a, value, heads) else says
                 if _is_read_whole(d.a, value):
                     evidence = "{0} with these numbers in the other order gives {1}'s numbers"
-                    return Finding("weights", f"rows of the weight of {node.module or node.op}: {ours}", theirs, evidence)
+                    return Finding("exchanged", f"the numbers of {node.module or node.op}: {ours}", theirs, evidence)
                 return Finding(
                     "fused layout", f"{where}: {ours}", theirs, "{0}'s projection split in the other way gives {1}'s numbers"
                 )

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from equiscope.audit.parity.alignment import difference, is_rounding, output_pairs, sorted_numbers
 from equiscope.audit.parity.causes.exchanged import described
 from equiscope.audit.parity.causes.finding import Finding
 from equiscope.audit.parity.causes.masks import named
@@ -133,8 +134,8 @@ def _named(d: Divergence, ours: Tensor, theirs: Tensor) -> Finding:
 
 def number(d: Divergence) -> Finding | None:
     """A with a number of B's code in the place of its own computes B's numbers."""
-    nodes = [(_kind(d.b, node), node) for node in first_nodes(d.b, d.b_region, 2 * NEAR)]
-    for node in first_nodes(d.a, d.a_region, NEAR):
+    nodes = [(_kind(d.b, node), node) for node in _with_constants(d.b, first_nodes(d.b, d.b_region, 2 * NEAR))]
+    for node in _with_constants(d.a, first_nodes(d.a, d.a_region, NEAR)):
         kind = _kind(d.a, node)
         theirs = {x for other, one in nodes if kind and FAMILY.get(other, other) == FAMILY.get(kind, kind) for x in _floats(one)}
         for x in _floats(node):
@@ -144,6 +145,19 @@ def number(d: Divergence) -> Finding | None:
                     what = f"{node.op} with {x:.6g}"
                     return Finding(kind, what, f"{other:.6g}", f"{{0}} with {other:.6g} in its place computes {{1}}'s numbers")
     return None
+
+
+def _with_constants(side: Side, nodes: list[Node]) -> list[Node]:
+    """Steps, and those that compute what they read without any input, as the root of a running variance."""
+    found, todo = list(nodes), [x for node in nodes for x in node.inputs]
+    seen = set[int]()
+    while todo:
+        value = todo.pop(0)
+        if value not in seen and value not in side.moving and value in side.maker:
+            found.append(side.maker[value])
+            todo += side.maker[value].inputs
+        seen.add(value)
+    return found
 
 
 def _kind(side: Side, node: Node) -> str:
@@ -176,6 +190,8 @@ def _with(side: Side, node: Node, x: float, other: float) -> Tensor | None:
 def order(d: Divergence) -> Finding | None:
     """A's step with the same numbers in the order in which B has them computes B's numbers."""
     found: Finding | None = None
+    if not d.a_region and not d.b_region and (found := _order_of_outputs(d)) is not None:
+        return found
     for value, other in _explained(d):
         mine, theirs = d.a.numbers(value), d.b.numbers(other)
         for t in dict.fromkeys((theirs, *(theirs.permute(p) for p in _axes(mine, theirs)))):
@@ -189,6 +205,18 @@ def order(d: Divergence) -> Finding | None:
                 found = Finding("exchanged", *says, evidence, first, second)
                 break
     return found  # where the order arises: of the values that reproduce B, the first one
+
+
+def _order_of_outputs(d: Divergence) -> Finding | None:
+    """All values have equals, and an output holds the same numbers in another order."""
+    for _, x, y in output_pairs(d.a, d.b):
+        ours, theirs = sorted_numbers(d.a.numbers(x)), sorted_numbers(d.b.numbers(y))
+        if ours is None or theirs is None or torch.equal(d.a.numbers(x), d.b.numbers(y)) or x != d.a_step.value:
+            continue
+        if ours.shape == theirs.shape and is_rounding(difference(ours, theirs)):
+            what = f"the numbers of {described(d.a, d.a.source(x))}"
+            return Finding("exchanged", what, "the same numbers in another order", "sorted, the outputs of {0} and {1} are equal")
+    return None
 
 
 def _explained(d: Divergence) -> Iterator[tuple[int, int]]:
