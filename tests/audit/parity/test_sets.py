@@ -12,6 +12,7 @@ import pytest
 from .planted_again import cases as again
 from .planted_by_others import judged as by_others
 from .planted_by_others.judged import judge, judge_healthy
+from .planted_fourth import cases as fourth
 from .planted_kinds import cases as kinds
 from .planted_recorded import cases as recorded
 from .planted_third import cases as third
@@ -19,7 +20,7 @@ from .planted_third import cases as third
 HERE = Path(__file__).parent
 SETS = {
     "planted_by_others": by_others, "planted_again": again, "planted_third": third, "planted_kinds": kinds,
-    "planted_recorded": recorded,
+    "planted_recorded": recorded, "planted_fourth": fourth,
 }  # fmt: skip
 KNOWN = {name: json.loads((HERE / name / "known_failures.json").read_text()) for name in SETS}
 DEFAULT = {
@@ -43,6 +44,10 @@ DEFAULT = {
     "planted_recorded": {
         "gemma-rope_base-every-blocks-float32", "bert-mode-modules-float32", "diffusion-epsilon-modules-float64",
         "healthy-modernbert-modules_no_output-float16",
+    },
+    "planted_fourth": {
+        "llama-layer_before-torch", "clip-text_not_normalised-torch", "bert-no_tanh-torch", "gpt2-head_of_another_vocabulary-torch",
+        "mamba-inputs_and_outputs_of_the_state-torch", "healthy-tabular-onnx",
     },
 }  # fmt: skip
 

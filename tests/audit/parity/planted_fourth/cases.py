@@ -11,10 +11,10 @@ Where two answers are equally right, both are accepted:
 - queries, keys and values read in another order are a fused layout, other weights, or an exchange;
 - a scale of the scores that is written out is a factor.
 
-After the first run, five of these were corrected, as what was planted is truly also what was said: a gate, or the 1 of a
+After the first run, six of these were corrected, as what was planted is truly also what was said: a gate, or the 1 of a
 modulation, that is left out is a step that reads another value ("no gates" twice, "scale without the one"); rows of a projection in
 another order are its numbers in another order ("permuted as one head"); a bias of zeros is another parameter ("norms without bias"
-of the points).
+of the points); patches in another order begin where they are embedded ("columns first").
 """
 
 import re
@@ -221,7 +221,7 @@ plant("vit", "no layer scale", "residual scale", "residual|scale|none", r"blocks
 plant("vit", "read as heads first", "order of heads", "fused layout|head order|weights", r"blocks\.0\.attn(\.qkv)?", block)
 plant("vit", "not transposed", "transposed square weight", "transposed", r"blocks\.0\.attn\.proj", block)
 plant("vit", "normalised again", "no name", "scale|none", r"|patch_embed\.proj", "", swap=True)
-plant("vit", "columns first", "layout", EXCHANGED, "", "")
+plant("vit", "columns first", "layout", EXCHANGED, r"|patch_embed\.proj", "")
 plant("vit", "no bias", "missing bias", "bias", r"blocks\.1\.mlp\.fc2", r"encoderblock\.1", layer=1)
 plant("vit", "rms", "norm kind", "norm kind", r"blocks\.0\.norm1", block)
 plant("vit", "unbiased variance", "norm kind", "norm kind|none", r"blocks\.0\.norm1", block)
