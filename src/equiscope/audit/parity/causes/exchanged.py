@@ -87,7 +87,7 @@ def _left_out(d: Divergence, node: Node, other: int) -> str | None:
 
 def left_out(d: Divergence) -> Finding | None:
     """B lacks one of A's next steps, which multiplies by a number or a parameter, or is a function of each number."""
-    for node in [d.a_step] if d.recording is not None else first_nodes(d.a, d.a_region, NEXT):
+    for node in [d.a_step] if d.gives is not None else first_nodes(d.a, d.a_region, NEXT):
         parents = d.a.parents(node.value)
         kind = _left_out(d, node, parents[0]) if len(parents) == 1 else None
         same = kind is not None and d.a.high[parents[0]].shape == d.a.high[node.value].shape
@@ -193,7 +193,7 @@ def described(side: Side, value: int) -> str:
 
 def fused_layout(d: Divergence) -> Finding | None:
     """One projection holds several parts, as queries, keys and values: the two sides split it in other ways."""
-    near = [] if d.recording is not None else d.a_region[:NEXT]  # beside recorded activations each step is tried in turn
+    near = [] if d.gives is not None else d.a_region[:NEXT]  # beside recorded activations each step is tried in turn
     for value in dict.fromkeys([d.a_step.value, *d.explained_inputs(), *near]):
         node = d.a.maker.get(value)
         if node is None or node.op not in PROJECTIONS or not parameters_of(d.a, node):

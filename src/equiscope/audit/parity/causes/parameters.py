@@ -181,7 +181,7 @@ def _of_siblings(d: Divergence) -> Iterator[tuple[dict[int, Tensor], str, str]]:
     """(changes, what A has, what B has): one with the weights of another, the two exchanged, all of them turned by one."""
     leaves = {leaf.name: leaf.id for leaf in d.a.program.leaves if leaf.kind == "parameter"} if d.a.program else {}
     known = {x: name for name, x in leaves.items()}
-    near = [d.a_step, *(first_nodes(d.a, d.a_region, NEAR) if d.recording is None else ())]
+    near = [d.a_step, *(first_nodes(d.a, d.a_region, NEAR) if d.gives is None else ())]
     names = dict.fromkeys(known[value] for node in near for value in _behind(d.a, node) if value in known)
 
     def placed(pairs: Iterable[tuple[str, str]]) -> dict[int, Tensor]:
