@@ -113,10 +113,10 @@ ROWS = [
     ),
     ("vit", "softmax axis", "softmax axis", r"blocks\.1\.attn", r"sheets\.1\.look"),
     # mended: the residual sum reads the MLP itself in place of the scaled one, for which the list has a name
-    ("vit", "no layer scale", "exchanged", r"blocks\.1", r"sheets\.1"),
+    ("vit", "no layer scale", "exchanged|scale", r"blocks\.1", r"sheets\.1"),  # a factor for each feature is left out
     ("vit", "stem bias", "bias", r"stem\.2", r""),
-    # mended: the table has the same rows in another order, so other rows are read: an offset of positions is as true
-    ("vit", "weights", "weights|position offset", r"", r""),
+    # mended: the table has the same rows in another order, so other rows are read: that is as true
+    ("vit", "weights", "weights|exchanged", r"", r""),
     ("vit", "maximum", "", r"", r"", -1, "npz"),
     ("experts", "softmax axis", "softmax axis", r"layers\.1", r"crews\.1"),
     ("experts", "not renormalized", "", r"layers\.1", r"crews\.1"),
