@@ -102,7 +102,7 @@ def test_a_module_of_the_current_folder_is_found(tmp_path, monkeypatch):
         ("crashes", "no weights here"),
         ("leaves", "SystemExit"),
         ("empty", "returned nothing (None), not a torch.nn.Module"),
-        ("number", "a int, which is neither"),
+        ("number", "an int, which is neither"),
         ("crowd", "returned 4 values"),
         ("nobody", "called 'nobody'. Known: Wide"),
         ("odd", "No inputs could be made for Odd. Tried: "),
