@@ -1,4 +1,4 @@
-"""Private names of torch that the capture of a program uses: the purpose of each, and the behaviour with a torch that lacks it.
+"""Private names of torch that captures and exports use: the purpose of each, and the behaviour with a torch that lacks it.
 
 torch._C._functorch.is_functorch_wrapped_tensor
     Whether vmap or grad of torch.func wraps a tensor. Without it, models that use these transforms cannot be watched.
@@ -14,11 +14,14 @@ torch.ops.aten.NAME.OVERLOAD, its _schema and its tags
     Which arguments a call writes, and whether it draws random numbers. Without them, a call is assumed to do neither.
 torch.ops.aten._safe_softmax
     The softmax of fused attention, which returns 0 for a fully masked row. Without it, such a row is NaN.
+_decompose_exported_program and _split_decomp_table_to_cia_and_python_decomp of torch.export.exported_program
+    `run_decompositions` without overriding composite operations that torch decomposes by itself. Without them, that is called,
+    and an export of a small model takes twice as long.
 """
 
 import types
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -88,3 +91,33 @@ def draws(function: Any) -> bool:
 def safe_softmax(scores: Tensor) -> Tensor:
     """Softmax along the last axis, as fused attention has it."""
     return scores.softmax(-1) if _safe_softmax is None else _safe_softmax.default(scores, -1)
+
+
+def decomposed(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """`exported.run_decompositions()`, in which attention stays one operation."""
+    private: Any = torch.export.exported_program
+    try:
+        decompose, (composite, others) = private._decompose_exported_program, _decompositions()
+    except AttributeError:
+        return exported.run_decompositions(_without_attention())
+    return decompose(
+        exported,
+        cia_to_decomp=composite,
+        python_decomp_table=dict(others),
+        joint_loss_index=None,
+        decompose_custom_triton_ops=False,
+    )
+
+
+def _without_attention() -> Any:
+    table = torch.export.default_decompositions()
+    table.pop(torch.ops.aten.scaled_dot_product_attention.default, None)
+    return table
+
+
+@cache
+def _decompositions() -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """What replaces a composite operation, if not torch's own definition, and what replaces another one."""
+    private: Any = torch.export.exported_program
+    composite, others = private._split_decomp_table_to_cia_and_python_decomp(_without_attention().materialize())
+    return {op: replacement for op, replacement in composite.items() if not isinstance(replacement, partial)}, others

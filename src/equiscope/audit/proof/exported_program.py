@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
-from functools import cache, partial
 from io import StringIO
 from typing import Any
 
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.audit.subject import Pass, Subject
+from equiscope.program.private import decomposed
 from equiscope.symmetry import Inputs
 from equiscope.symmetry.inputs import AXIS, WORDS
 
@@ -113,43 +113,11 @@ def export_program(subject: Subject, inputs: Inputs, leaves: list[ProofLeaf], ou
         with warnings.catch_warnings(), run.within(gradients=True), _without_fast_paths(), _silenced(), _without_linecache():
             warnings.simplefilter("ignore")
             exported = torch.export.export(function, tuple(leaf.value for leaf in leaves), strict=False)
-            exported = _decomposed(exported)
+            exported = decomposed(exported)
     except Exception as error:  # data-dependent control flow, operations that export does not know, anything a model does
         text = " ".join(str(error).split())
         raise ExportError(f"torch.export gave no graph: {type(error).__name__}: {text[:140]}") from error
     return _split_signature(exported, outputs, len(leaves))
-
-
-def _decomposed(exported: Any) -> Any:
-    """`exported.run_decompositions()`, in which attention stays one operation."""
-    private: Any = torch.export.exported_program
-    try:
-        decompose, (composite, others) = private._decompose_exported_program, _decompositions()
-    except AttributeError:  # another version of torch
-        table = torch.export.default_decompositions()
-        table.pop(torch.ops.aten.scaled_dot_product_attention.default, None)
-        return exported.run_decompositions(table)
-    return decompose(
-        exported,
-        cia_to_decomp=composite,
-        python_decomp_table=dict(others),
-        joint_loss_index=None,
-        decompose_custom_triton_ops=False,
-    )
-
-
-@cache
-def _decompositions() -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """What replaces a composite operation, and what replaces another one.
-
-    Without the composite operations that torch decomposes by itself: `run_decompositions` would override all of them at each call,
-    which takes longer than a small model.
-    """
-    private: Any = torch.export.exported_program
-    table = torch.export.default_decompositions()
-    table.pop(torch.ops.aten.scaled_dot_product_attention.default, None)
-    composite, others = private._split_decomp_table_to_cia_and_python_decomp(table.materialize())
-    return {op: replacement for op, replacement in composite.items() if not isinstance(replacement, partial)}, others
 
 
 def _split_signature(exported: Any, names: list[str], count: int) -> ExportedProgram:
