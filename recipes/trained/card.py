@@ -72,8 +72,8 @@ LIMITS = {
         "It is for looking at a trained model: a molecule that rotates, its energy, forces and attention.",
         "It knows ethanol near its equilibrium, as frames of molecular dynamics show it. It knows no other molecule, no broken "
         "bond, no second molecule and no environment; there it answers a number all the same.",
-        "Do not use it for science: `recipes/ethanol.toml` trains longer. It was recorded with an earlier norm of vectors, with which "
-        "it had {longer} meV/Å on the same frames.",
+        "Do not use it for science: `recipes/ethanol.toml` trains longer. It was recorded with an earlier norm of vectors, with "
+        "which it had {longer} meV/Å on the same frames.",
     ],
 }  # fmt: skip
 ATTENTION = f"""On the first {{images:,}} images of the development test. The object is the pixels brighter than {{threshold}} of

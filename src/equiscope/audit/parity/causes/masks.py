@@ -49,7 +49,7 @@ def named(a: Tensor, b: Tensor) -> tuple[str, str, str]:
             return "padding side", f"padding on the {sides[0]}", f"padding on the {sides[1]}"
         ours, theirs = (f"{int(keys.sum())} padding keys hidden" for keys in hidden)
         return "mask", ours, theirs
-    ours, theirs = (f"{int((x & ~y).sum())} pairs hidden that the other side shows" for x, y in ((b, a), (a, b)))
+    ours, theirs = (f"{int((x & ~y).sum())} further pairs hidden" for x, y in ((b, a), (a, b)))
     return "mask", ours, theirs
 
 
