@@ -148,14 +148,18 @@ def number(d: Divergence) -> Finding | None:
 
 
 def _with_constants(side: Side, nodes: list[Node]) -> list[Node]:
-    """Steps, and those that compute what they read without any input, as the root of a running variance."""
+    """Steps, and those with an epsilon that compute what they read without any input, as the root of a running variance.
+
+    Not other numbers of such steps: a factor in a table that all layers read, as of sines, is better named by the use of the table.
+    """
     found, todo = list(nodes), [x for node in nodes for x in node.inputs]
     seen = set[int]()
     while todo:
         value = todo.pop(0)
         if value not in seen and value not in side.moving and value in side.maker:
-            found.append(side.maker[value])
-            todo += side.maker[value].inputs
+            node = side.maker[value]
+            found += [node] if _kind(side, node) == "epsilon" else []
+            todo += node.inputs
         seen.add(value)
     return found
 
