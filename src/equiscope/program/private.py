@@ -97,16 +97,16 @@ def decomposed(exported: torch.export.ExportedProgram) -> torch.export.ExportedP
     """`exported.run_decompositions()`, in which attention stays one operation."""
     private: Any = torch.export.exported_program
     try:
-        decompose, (composite, others) = private._decompose_exported_program, _decompositions()
-    except AttributeError:
+        composite, others = _decompositions()
+        return private._decompose_exported_program(
+            exported,
+            cia_to_decomp=composite,
+            python_decomp_table=dict(others),
+            joint_loss_index=None,
+            decompose_custom_triton_ops=False,
+        )
+    except (AttributeError, TypeError):  # another version of torch has no such function, or one with other arguments
         return exported.run_decompositions(_without_attention())
-    return decompose(
-        exported,
-        cia_to_decomp=composite,
-        python_decomp_table=dict(others),
-        joint_loss_index=None,
-        decompose_custom_triton_ops=False,
-    )
 
 
 def _without_attention() -> Any:
