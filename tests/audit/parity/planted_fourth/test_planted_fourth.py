@@ -3,22 +3,12 @@
 from types import SimpleNamespace
 
 import pytest
-import torch
 
 from equiscope.record.parity import ParityStep
 
+from ..outputs import difference
 from .cases import CASES, HEALTHY
 from .families import FAMILIES, pair
-
-
-def difference(a, b, inputs):
-    """The largest difference of any output in float64, relative to the largest number of that output."""
-    inputs = [x.double() if x.is_floating_point() else x for x in inputs]
-    torch.manual_seed(0)
-    with torch.no_grad():
-        x, y = a.double()(*inputs), b.double()(*inputs)
-    x, y = (z if isinstance(z, tuple) else (z,) for z in (x, y))
-    return max(((p - q).abs().max() / p.abs().max()).item() for p, q in zip(x, y, strict=True))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -19,7 +19,7 @@ from equiscope.audit.parity.causes import (
     sums,
     transplanted,
 )
-from equiscope.audit.parity.causes.finding import CAUSES, Finding
+from equiscope.audit.parity.causes.finding import CAUSES, NUMERIC, Finding
 from equiscope.audit.parity.causes.recorded import RecordedTensors, cause_of_recorded, dropout
 from equiscope.audit.parity.causes.replayed import first_nodes
 from equiscope.audit.parity.divergence import Divergence
@@ -110,13 +110,7 @@ def _confirmed(divergence: Divergence, tried: Counter[str], near: dict[Hypothesi
             before = len(side.replays)
             try:
                 found = hypothesis(side)
-            except (
-                RuntimeError,
-                ValueError,
-                IndexError,
-                TypeError,
-                KeyError,
-            ):  # numbers of a shape that the hypothesis does not have
+            except NUMERIC:
                 found = None
             tried[words] += len(side.replays) - before
             if found is not None:

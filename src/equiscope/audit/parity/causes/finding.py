@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+NUMERIC = (RuntimeError, ValueError, IndexError, TypeError, KeyError)  # of numbers of a shape that a hypothesis does not have
 CAUSES = {  # what `Parity.kind` can be -> in words
     "precision": "lower precision", "quantization": "quantized weights", "quantization scale": "scale of a quantized weight",
     "quantization axis": "axis of the scales of a quantized weight", "quantization zero point": "zero point of a quantized weight",

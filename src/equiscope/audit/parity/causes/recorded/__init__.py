@@ -9,14 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from equiscope.audit.parity.causes.finding import Finding
+from equiscope.audit.parity.causes.finding import NUMERIC, Finding
 from equiscope.audit.parity.causes.recorded import activations, attention, caps, embeddings, norms, parameters, rotary
 from equiscope.audit.parity.causes.recorded.dropout import dropout
 from equiscope.audit.parity.causes.recorded.recording import RecordedTensors
 from equiscope.audit.parity.divergence import Divergence
 
 EARLIER = 8  # sites of a kind before the first differing step that are tried: a small change shows late in low precision
-NUMERIC = (RuntimeError, ValueError, IndexError, TypeError, KeyError)  # of numbers of a shape that a hypothesis does not have
 
 
 def cause_of_recorded(r: RecordedTensors, tried: Counter[str]) -> Finding:

@@ -1,5 +1,6 @@
 """Another activation, or none."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -66,12 +67,8 @@ def activation(r: RecordedTensors, group: list[ActivationSite]) -> Finding | Non
     return None
 
 
-def _applied(site: ActivationSite, function: "object") -> Edit:
-    assert callable(function)
-
+def _applied(site: ActivationSite, function: Callable[[Tensor], Tensor]) -> Edit:
     def edit(_: Tensor, values: Values) -> Tensor:
-        result = function(values[site.source])
-        assert isinstance(result, Tensor)
-        return result
+        return function(values[site.source])
 
     return edit
