@@ -237,7 +237,7 @@ def test_what_is_not_known_is_refused(here):
         (["nowhere"], "There is no nowhere"), (["a.pdf"], "has no known ending"), (["empty"], "empty is empty"),
         (["not.csv"], "a quotation mark is opened"), (["not.jsonl"], "line 2 is no table of names and values"),
         (["bad.jsonl"], "line 2"), (["bad.npz"], "bad.npz cannot be read"), (["nothing.csv"], "nothing.csv is empty"),
-        (["few.csv"], "less than two are numbers or kinds"),
+        (["few.csv"], "fewer than two are numbers or categories"),
         (["packed.csv.gz"], "packed.csv.gz is damaged"), (["one.png"], "one.png is one picture"),
         (["pets"], r"need 4 pictures .* fewer of: cat \(2\), dog \(2\)"),
         (["a.pdf", "few.csv", "pets"], "3 files are no data set that is known"),

@@ -108,7 +108,7 @@ def test_a_table_of_numbers_and_kinds_is_drafted(here):
     draft = look(["t.csv"])
     assert (draft.data["task"], draft.data["label"], draft.data["columns"]) == ("rows", "state", ["weight", "kind", "price"])
     assert "Predicted is state, the last column. For another one: --target NAME." in draft.understood
-    assert any(one.endswith("nearly as many kinds as rows: number.") for one in draft.understood)
+    assert any(one.endswith("nearly as many categories as rows: number.") for one in draft.understood)
     assert sorted(opened(draft).parts) == ["test", "train", "validation"]
     other = look(["t.csv"], wanted=ChosenColumns(target="price"))
     assert (other.data["numbers"], other.data["columns"]) == (["price"], ["weight", "kind", "state"])

@@ -1,4 +1,4 @@
-"""Table rows: examples that are rows of a table alone, whose columns are numbers or kinds, each with a class, labels or numbers."""
+"""Table rows: examples that are rows of a table of numbers and categories, each with a class, labels or numbers."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rows: a table without texts and without files, whose columns are numbers and kinds."""
+"""Rows: a table without texts and without files, whose columns are numbers and categories."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ def of_table(
     path: Path, columns: Mapping[str, Sequence[str]], group: str | None, others: Mapping[str, Path] | None = None,
     named: str | None = None,
 ) -> RecipeDraft | None:  # fmt: skip
-    """A table of numbers and kinds; None where it has no column to predict, or none to read.
+    """A table of numbers and categories; None where it has no column to predict, or none to read.
 
     group   column whose equal values belong together
     others  tables of the other parts
@@ -51,13 +51,15 @@ def of_table(
         raise InputError(f"Every row of {path} has the {target} {next(iter(counts))!r}. Give rows of two classes or more.")
     how = "" if named else ", by its name" if usual else ", the last column"
     understood = [
-        f"{path} is a table of {counted(rows, 'row')} of numbers and kinds, and for each {what}.",
+        f"{path} is a table of {counted(rows, 'row')} of numbers and categories, and for each {what}.",
         f"Predicted is {target}{how}{'.' if named else '. For another one: --target NAME.'}",
         f"Read are {counted(len(read), 'column')}: {listed([_column(name, useful[name]) for name in read])}. Leave out what is not "
         "known before the answer is.",
     ]
     if unread := [name for name in columns if name not in (*names, group)]:
-        understood.append(f"Not read, as they count the rows, hold one value or nearly as many kinds as rows: {listed(unread)}.")
+        understood.append(
+            f"Not read, as they count the rows, hold one value or nearly as many categories as rows: {listed(unread)}."
+        )
     warnings = class_warnings(counts)
     if twice := rows - len(set(zip(*(useful[name] for name in read), strict=True))):
         understood.append(f"{counted(twice, 'row occurs', 'rows occur')} again; all copies of a row are in one part.")
@@ -102,7 +104,7 @@ def _draft(
 
 
 def _says(cells: Sequence[str]) -> bool:
-    """Whether a column may be read or predicted: several values, which are numbers that do not count the rows, or few kinds."""
+    """Whether a column may be read or predicted: numbers that do not count the rows, or few categories, and not one value alone."""
     there = [cell.strip() for cell in cells if cell.strip()]
     if len(set(there)) < 2:
         return False

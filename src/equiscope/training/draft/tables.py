@@ -104,9 +104,9 @@ def of_file(
     if (whole := rows_.of_table(path, columns, group, others, target)) is not None:
         return _only(whole, start)
     raise InputError(
-        f"{path} has the columns {', '.join(names)}, of which none has many different texts, and less than two are numbers or "
-        "kinds. Known: texts with a class or a number, two columns of texts (pairs), one of texts to continue, and rows of numbers "
-        "and kinds."
+        f"{path} has the columns {', '.join(names)}, of which none has many different texts, and fewer than two are numbers or "
+        "categories. Known: texts with a class or a number, two columns of texts (pairs), one of texts to continue, and rows of "
+        "numbers and categories."
     )
 
 
