@@ -12,6 +12,7 @@ import pytest
 from .planted_again import cases as again
 from .planted_by_others import judged as by_others
 from .planted_by_others.judged import judge, judge_healthy
+from .planted_five_b import cases as five_b
 from .planted_fourth import cases as fourth
 from .planted_kinds import cases as kinds
 from .planted_recorded import cases as recorded
@@ -20,7 +21,7 @@ from .planted_third import cases as third
 HERE = Path(__file__).parent
 SETS = {
     "planted_by_others": by_others, "planted_again": again, "planted_third": third, "planted_kinds": kinds,
-    "planted_recorded": recorded, "planted_fourth": fourth,
+    "planted_recorded": recorded, "planted_fourth": fourth, "planted_five_b": five_b,
 }  # fmt: skip
 KNOWN = {name: json.loads((HERE / name / "known_failures.json").read_text()) for name in SETS}
 DEFAULT = {
@@ -48,6 +49,10 @@ DEFAULT = {
     "planted_fourth": {
         "llama-layer_before-torch", "clip-text_not_normalised-torch", "bert-no_tanh-torch", "gpt2-head_of_another_vocabulary-torch",
         "mamba-inputs_and_outputs_of_the_state-torch", "healthy-tabular-onnx",
+    },
+    "planted_five_b": {
+        "five_b-unet-values_and_keys_of_the_text-torch", "five_b-recommender-stale_answers-torch", "five_b-gptj-interpolated-onnx",
+        "healthy-five_b-reranker-rows_of_padding",
     },
 }  # fmt: skip
 
