@@ -170,6 +170,7 @@ class Nystrom(_LowRank):
 
     forbidden = ("score_bias", "content_bias", "value_bias")
     because = "Nystrom takes means of neighbouring rows, so permuted tokens enter other means"
+    preserves = frozenset({Shift, Reverse})  # landmarks depend on rows, not on positions
 
     def __init__(
         self, width: int, heads: int = 1, head_width: int | None = None, value_width: int | None = None,
@@ -180,10 +181,6 @@ class Nystrom(_LowRank):
         if landmarks < 1 or iterations < 0:
             raise ShapeError(f"Nystrom needs a landmark and no negative iterations, but got {landmarks} and {iterations}.")
         self.landmarks, self.iterations = landmarks, iterations
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift, Reverse})  # landmarks depend on rows, not on positions
 
     def _head_outputs(self, tokens: Tokens, source: Tokens, position: Position) -> Tensor:
         self._check(tokens, source, position)

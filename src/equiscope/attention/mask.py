@@ -84,10 +84,7 @@ class Causal(Mask):
     name = "causal"
     because = "the causal mask lets a token attend only to itself and to earlier tokens"
     is_causal = True
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift})
+    preserves = frozenset({Shift})
 
     def allowed(self, order_q: Tensor, order_k: Tensor) -> Tensor:
         return order_k <= order_q
@@ -98,14 +95,11 @@ class Window(Mask):
 
     name = "window"
     because = "the window lets a token attend only to near tokens"
+    preserves = frozenset({Shift, Reverse})
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = self.window = _at_least_one("A window's size", size)
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift, Reverse})
 
     def allowed(self, order_q: Tensor, order_k: Tensor) -> Tensor:
         distance = (order_q - order_k).abs()
@@ -117,14 +111,11 @@ class Dilated(Mask):
 
     name = "dilated"
     because = "the dilated mask lets a token attend only to every n-th token"
+    preserves = frozenset({Shift, Reverse})
 
     def __init__(self, step: int) -> None:
         super().__init__()
         self.step = _at_least_one("A dilated mask's step", step)
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift, Reverse})
 
     def allowed(self, order_q: Tensor, order_k: Tensor) -> Tensor:
         distance = (order_q - order_k).abs()
@@ -136,14 +127,11 @@ class Blocks(Mask):
 
     name = "blocks"
     because = "the block mask fixes the borders between blocks of tokens"
+    preserves = frozenset()  # only shifts by whole blocks
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = self.window = _at_least_one("A block's size", size)
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset()  # only shifts by whole blocks
 
     def allowed(self, order_q: Tensor, order_k: Tensor) -> Tensor:
         block_q = torch.div(order_q, self.size, rounding_mode="floor")
@@ -156,14 +144,11 @@ class Prefix(Mask):
 
     name = "prefix"
     because = "the prefix mask fixes which ranks all tokens attend to"
+    preserves = frozenset()
 
     def __init__(self, length: int) -> None:
         super().__init__()
         self.length = _at_least_one("A prefix's length", length)
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset()
 
     def allowed(self, order_q: Tensor, order_k: Tensor) -> Tensor:
         return order_k < self.length
@@ -177,6 +162,7 @@ class Edges(Mask):
 
     name = "edges"
     because = "the edges fix which tokens attend to each other"
+    preserves = frozenset()
 
     def __init__(self, edges: Sequence[tuple[int, int]], nodes: int) -> None:
         super().__init__()
@@ -188,10 +174,6 @@ class Edges(Mask):
         if self.edges:
             table[[i * nodes + j for i, j in self.edges]] = True
         self.register_buffer("table", table, persistent=False)
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset()
 
     def check(self, queries: Tokens, keys: Tokens) -> None:
         if torch.compiler.is_compiling() or queries.order.device.type != "cpu":

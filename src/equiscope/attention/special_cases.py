@@ -23,7 +23,7 @@ from equiscope.attention.multihead import MultiHeadAttention
 from equiscope.attention.normalizer import Softmax
 from equiscope.errors import InputError, ShapeError
 from equiscope.positions import AxisPositions, NoPosition, Position
-from equiscope.symmetry import Action, Shift
+from equiscope.symmetry import Shift
 from equiscope.tokens import Tokens
 
 Convolution = nn.Conv1d | nn.Conv2d
@@ -118,14 +118,11 @@ class Offsets(Position):
     because = "each head has its own signed offset"
     axes = None
     relative = True
+    preserves = frozenset({Shift})
 
     def __init__(self, offsets: Tensor, sharpness: float | None = 100.0, wraps: Sequence[int] = ()) -> None:
         super().__init__()
         self.offsets, self.sharpness, self.wraps = offsets, sharpness, tuple(wraps)
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift})
 
     def score_bias(self, head: Tensor, at_q: AxisPositions, at_k: AxisPositions) -> Tensor:
         squares: Tensor | None = None

@@ -18,7 +18,7 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.init import linear
 from equiscope.models import spec as specs
 from equiscope.models.readout import prepended
-from equiscope.symmetry import Action, Permute, Shift
+from equiscope.symmetry import Permute, Shift
 from equiscope.tokens import Embedding, Stem, Tokens, patches, tubelets
 from equiscope.tokens.images import check_whole, times
 from equiscope.tokens.text import outside
@@ -129,16 +129,13 @@ class ColumnEmbedding(nn.Module):
 
     because: ClassVar[str] = "the columns stay behind the last position when the tokens turn round"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {"weight": ("E_c", "value feature", "values of columns")}
+    preserves = frozenset({Permute, Shift})
 
     def __init__(self, sizes: tuple[int, ...], width: int) -> None:
         super().__init__()
         self.sizes = sizes
         self.table = Embedding(sum(sizes), width)
         self.register_buffer("first", torch.tensor([0, *itertools.accumulate(sizes[:-1])]), persistent=False)
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Permute, Shift})
 
     def forward(self, tokens: Tokens, values: Tensor | None) -> Tokens:
         """values: int [..., columns], the value of each; the first of each by default. Raises ShapeError, InputError."""

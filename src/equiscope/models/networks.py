@@ -14,7 +14,7 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.models.baselines import Baseline
 from equiscope.record import Claim
 from equiscope.record.description import Description, Part
-from equiscope.symmetry import Action, Shift, derive
+from equiscope.symmetry import Shift, derive
 from equiscope.tokens import Tokens
 
 State = list[tuple[Tensor, Tensor]]  # of each layer: hidden and cell state, [1, B, D] each
@@ -43,6 +43,7 @@ class Lstm(Network):
     """
 
     because: ClassVar[str] = "the state is of what was read before, in this order"
+    preserves = frozenset({Shift})
 
     def __init__(self, spec: Baseline) -> None:
         super().__init__(spec)
@@ -55,11 +56,6 @@ class Lstm(Network):
                 if name == "bias_ih_l0":  # gates stand as input, forget, cell, output
                     nn.init.ones_(p.data[spec.width : 2 * spec.width])
             self.blocks.append(layer)
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        """It uses no positions."""
-        return frozenset({Shift})
 
     def forward(self, inputs: Tensor) -> Tensor:
         return self.forward_state(inputs)[0]

@@ -100,10 +100,7 @@ class Concatenation(Readout):
     name = "concatenation"
     title = "all rows in a line"
     because = "a line of rows keeps their order"
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift, Reverse})
+    preserves = frozenset({Shift, Reverse})
 
     def forward(self, y: Tensor, tokens: Tokens) -> Tensor:
         _one_text(self, tokens)
@@ -122,14 +119,11 @@ class ClassToken(Readout):
     title = "class token"
     because = "the class token stays behind the last place when the words turn round"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {"row": ("c", "token feature", "class token")}
+    preserves = frozenset({Permute, Shift})
 
     def __init__(self, width: int, rows: int = 1) -> None:
         super().__init__(width)
         self.row = nn.Parameter(torch.randn(rows, width) / width**0.5)
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Permute, Shift})
 
     def prepend(self, tokens: Tokens) -> Tokens:
         _one_text(self, tokens)

@@ -15,7 +15,7 @@ from equiscope.errors import InputError, ShapeError, wrong_choice
 from equiscope.functional import Layout, concat, rotate
 from equiscope.positions.base import Position, Role
 from equiscope.positions.frequencies import angles, geometric_frequencies
-from equiscope.symmetry import Action, Shift
+from equiscope.symmetry import Shift
 
 Speeds = Literal["own", "one", "dealt"]
 
@@ -42,6 +42,7 @@ class AxialRope(Position):
     longer = "DeiT-S 224 → 384 pixels without tuning: 80.9 → 80.0 %, B 83.6 → 83.9, L 84.7 → 85.1 (rope-vit's README, Heo 2024)"
     cost = "2·N·K products a head for queries, as many for keys"
     because = "AxialRope rotates queries and keys by their position: scores depend on the signed distance along each axis"
+    preserves = frozenset({Shift})
 
     def __init__(
         self, axes: int = 2, base: float = 100.0, pairs: Layout = "interleaved",
@@ -62,10 +63,6 @@ class AxialRope(Position):
             raise InputError('speeds="dealt" gives every axis as many pairs. Use it without sections.')
         self.axes, self.base, self.pairs, self.speeds = axes, base, pairs, speeds
         self.sections = tuple(sections) if sections is not None else None
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift})
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.frequencies(head_width)

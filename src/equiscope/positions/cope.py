@@ -16,7 +16,7 @@ from equiscope.errors import InputError
 from equiscope.functional import later, take
 from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import allocated
-from equiscope.symmetry import Action, Shift
+from equiscope.symmetry import Shift
 
 
 class Cope(Position):
@@ -37,16 +37,13 @@ class Cope(Position):
     cost = "N² gates per head, never fused"
     because = "Cope counts tokens from the key to the query, so the direction matters"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table": ("e", "count channel", "row of each count")}
+    preserves = frozenset({Shift})
 
     def __init__(self, max_distance: int = 64) -> None:
         super().__init__()
         if max_distance < 1:
             raise InputError(f"max_distance is the largest count with a row of its own, 1 or more, but got {max_distance}.")
         self.max_distance = max_distance
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift})
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.table = nn.Parameter(torch.randn(self.max_distance + 1, head_width) * 0.02)

@@ -15,7 +15,7 @@ from equiscope.errors import InputError
 from equiscope.functional import take
 from equiscope.positions.base import AxisPositions, Position, Role
 from equiscope.positions.gaps import allocated, whole
-from equiscope.symmetry import Action, Shift
+from equiscope.symmetry import Shift
 
 
 class Deberta(Position):
@@ -39,16 +39,13 @@ class Deberta(Position):
         "key_table": ("Kʳ", "distance channel", "distances as keys"),
         "query_table": ("Qʳ", "distance channel", "distances as queries"),
     }
+    preserves = frozenset({Shift})
 
     def __init__(self, max_distance: int = 128) -> None:
         super().__init__()
         if max_distance < 1:
             raise InputError(f"max_distance is the number of distinct distances on each side, 1 or more, but got {max_distance}.")
         self.max_distance = max_distance
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift})
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.heads = heads

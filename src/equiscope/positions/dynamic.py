@@ -12,7 +12,7 @@ from torch import Tensor
 from equiscope.errors import InputError, wrong_choice
 from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import NETWORK, allocated, apply_network, gap, network
-from equiscope.symmetry import Action, Shift
+from equiscope.symmetry import Shift
 
 Spacing = Literal["log", "linear"]
 
@@ -35,6 +35,7 @@ class DynamicBias(Position):
     because = "DynamicBias has a separate value for each signed distance"
     relative = True
     legend: ClassVar[dict[str, tuple[str, str, str]]] = NETWORK
+    preserves = frozenset({Shift})
 
     def __init__(self, spacing: Spacing = "log", hidden: int = 32) -> None:
         super().__init__()
@@ -43,10 +44,6 @@ class DynamicBias(Position):
         if hidden < 1:
             raise InputError(f"hidden is the width of the network and larger than 0, but got {hidden}.")
         self.spacing, self.hidden = spacing, hidden
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift})
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.mlp = network(1, self.hidden, heads)

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from equiscope.errors import InputError
 from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import NETWORK, allocated, apply_network, distances, network, norm
-from equiscope.symmetry import Action
 
 SMALL = 1e-6  # of the paper's code: the first token's share is 0 / psi(0) if the threshold is 0
 
@@ -44,16 +43,13 @@ class Fire(Position):
         "threshold": ("ℓ", ".", "factor on the threshold"),
         **NETWORK,
     }
+    preserves = frozenset()
 
     def __init__(self, length: float = 512.0, hidden: int = 32) -> None:
         super().__init__()
         if not length > 0 or hidden < 1:
             raise InputError(f"length and hidden are larger than 0, but got {length} and {hidden}.")
         self.length, self.hidden = length, hidden
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset()
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.rate, self.threshold = nn.Parameter(torch.tensor([0.1])), nn.Parameter(torch.ones(1))

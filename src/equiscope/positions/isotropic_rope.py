@@ -16,7 +16,7 @@ from equiscope.errors import InputError, ShapeError, wrong_choice
 from equiscope.functional import Layout, rotate
 from equiscope.positions.base import Position, Role
 from equiscope.positions.frequencies import directed
-from equiscope.symmetry import Action, Shift
+from equiscope.symmetry import Shift
 
 
 class IsotropicRope(Position):
@@ -42,6 +42,7 @@ class IsotropicRope(Position):
     longer = "–"
     cost = "2·N·K products a head for queries, as many for keys"
     because = "IsotropicRope rotates queries and keys by their position: scores depend on the signed distance along each direction"
+    preserves = frozenset({Shift})
 
     def __init__(
         self, axes: int = 2, slowest: float = 0.01, fastest: float = 1.0, pairs: Layout = "interleaved", sets: int = 1
@@ -55,10 +56,6 @@ class IsotropicRope(Position):
             raise wrong_choice("IsotropicRope.pairs", pairs, ["interleaved", "half"])
         self.axes, self.slowest, self.fastest = axes, slowest, fastest
         self.pairs, self.sets = pairs, sets
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift})
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.directions(head_width)

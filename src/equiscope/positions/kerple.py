@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from equiscope.errors import wrong_choice
 from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import allocated, distances
-from equiscope.symmetry import Action, Reverse, Shift
+from equiscope.symmetry import Reverse, Shift
 
 Kind = Literal["log", "power"]
 
@@ -40,16 +40,13 @@ class Kerple(Position):
         "strength": ("ρ₁", "head", "strength of each head, before it is made positive"),
         "shape": ("ρ₂", "head", "shape of each head, before it is made positive"),
     }
+    preserves = frozenset({Shift, Reverse})
 
     def __init__(self, kind: Kind = "log") -> None:
         super().__init__()
         if kind not in ("log", "power"):
             raise wrong_choice("Kerple.kind", kind, ["log", "power"])
         self.kind = kind
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift, Reverse})
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         """As in their code: of r1 and r2, the factor starts between 0 and 1, its partner between 0 and 2."""

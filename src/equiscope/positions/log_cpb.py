@@ -16,7 +16,7 @@ from equiscope.errors import InputError
 from equiscope.functional import concat
 from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import NETWORK, allocated, apply_network, gaps, network
-from equiscope.symmetry import Action, Shift
+from equiscope.symmetry import Shift
 
 
 class LogCpb(Position):
@@ -40,6 +40,7 @@ class LogCpb(Position):
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
         **NETWORK, "mlp.0.weight": ("W₁", "axis hidden", "first layer of the network"),
     }  # fmt: skip
+    preserves = frozenset({Shift})
 
     def __init__(self, shape: tuple[int, ...] = (7, 7), hidden: int = 512) -> None:
         super().__init__()
@@ -47,10 +48,6 @@ class LogCpb(Position):
             raise InputError(f"shape and hidden are 1 or more, but got {tuple(shape)} and {hidden}.")
         self.shape, self.hidden = tuple(shape), hidden
         self.axes = len(self.shape)
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift})
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.mlp = network(len(self.shape), self.hidden, heads, bias=False)

@@ -14,7 +14,7 @@ from equiscope.errors import InputError, ShapeError, wrong_choice
 from equiscope.functional import Layout, rotate
 from equiscope.positions.base import Position, Role
 from equiscope.positions.frequencies import directed, geometric_frequencies
-from equiscope.symmetry import Action, Shift
+from equiscope.symmetry import Shift
 
 
 class MixedRope(Position):
@@ -40,6 +40,7 @@ class MixedRope(Position):
     cost = "2·N·K products a head for queries, as many for keys; A·K/2 parameters a head"
     because = "MixedRope rotates queries and keys by their position: scores depend on the signed distance along each direction"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {"directions": ("ω", "head axis clock", "directions, in radians a step")}
+    preserves = frozenset({Shift})
 
     def __init__(self, axes: int = 2, base: float = 10.0, pairs: Layout = "interleaved", sets: int | None = None) -> None:
         super().__init__()
@@ -48,10 +49,6 @@ class MixedRope(Position):
         if pairs not in ("interleaved", "half"):
             raise wrong_choice("MixedRope.pairs", pairs, ["interleaved", "half"])
         self.axes, self.base, self.pairs, self.sets = axes, base, pairs, sets
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift})
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         if head_width % 2:

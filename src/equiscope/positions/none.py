@@ -4,7 +4,7 @@ Source: Vaswani et al. 2017 without section 3.5; Kazemnejad et al. 2023 for deco
 """
 
 from equiscope.positions.base import Position
-from equiscope.symmetry import Action, Permute, Reverse, Shift
+from equiscope.symmetry import Permute, Reverse, Shift
 
 
 class NoPosition(Position):
@@ -18,7 +18,4 @@ class NoPosition(Position):
     cost = "nothing"
     axes = None
     source = "Vaswani 2017, without positions"
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Permute, Shift, Reverse})
+    preserves = frozenset({Permute, Shift, Reverse})

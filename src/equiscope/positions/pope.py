@@ -17,7 +17,7 @@ from equiscope.errors import InputError
 from equiscope.functional import concat, sinusoid
 from equiscope.positions.base import Position, Role
 from equiscope.positions.frequencies import angles, geometric_frequencies
-from equiscope.symmetry import Action, Shift
+from equiscope.symmetry import Shift
 
 Begin = Literal["zero", "uniform"]
 
@@ -42,16 +42,13 @@ class Pope(Position):
     cost = "queries and keys twice as wide: N²·K more products a head"
     because = "Pope encodes positions as angles: scores depend on the signed distance"
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {"phase": ("δ", "head channel", "phase of each column")}
+    preserves = frozenset({Shift})
 
     def __init__(self, base: float = 10000.0, begin: Begin = "zero") -> None:
         super().__init__()
         if not base > 0:
             raise InputError(f"base sets the longest period and is larger than 0, but got {base}.")
         self.base, self.begin = base, begin
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift})
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         phase = torch.zeros(heads, head_width) if self.begin == "zero" else torch.rand(heads, head_width) * -2 * math.pi

@@ -13,7 +13,7 @@ from equiscope.errors import InputError
 from equiscope.functional import bins, take
 from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import allocated, whole
-from equiscope.symmetry import Action, Shift
+from equiscope.symmetry import Shift
 
 
 class Shaw(Position):
@@ -38,16 +38,13 @@ class Shaw(Position):
         "key_table": ("aᴷ", "distance channel", "what each distance adds to a key"),
         "value_table": ("aⱽ", "distance channel", "what each distance adds to a value"),
     }
+    preserves = frozenset({Shift})
 
     def __init__(self, max_distance: int = 16, values: bool = True) -> None:
         super().__init__()
         if max_distance < 1:
             raise InputError(f"max_distance is the number of distinct distances on each side, 1 or more, but got {max_distance}.")
         self.max_distance, self.values = max_distance, values
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift})
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         rows = 2 * self.max_distance + 1

@@ -14,7 +14,7 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.functional import semantic
 from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import allocated, check_finite, gaps, of_head
-from equiscope.symmetry import Action, Shift
+from equiscope.symmetry import Shift
 
 
 class SwinBias(Position):
@@ -36,16 +36,13 @@ class SwinBias(Position):
     axes = 2
     relative = True
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table.weight": ("B", "distance head", "number of each gap")}
+    preserves = frozenset({Shift})
 
     def __init__(self, shape: tuple[int, int] = (7, 7)) -> None:
         super().__init__()
         if len(shape) != 2 or min(shape) < 1:
             raise InputError(f"A window has one cell or more along rows and columns, but got shape={tuple(shape)}.")
         self.shape = (shape[0], shape[1])
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift})
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         h, w = self.shape

@@ -14,7 +14,7 @@ from equiscope.errors import InputError
 from equiscope.functional import bucket
 from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.gaps import allocated, check_finite, gap, of_head
-from equiscope.symmetry import Action, Shift
+from equiscope.symmetry import Shift
 
 
 class T5Bias(Position):
@@ -36,6 +36,7 @@ class T5Bias(Position):
     because = "T5Bias has a separate value for each signed distance"
     relative = True
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {"table.weight": ("b", "bucket head", "number of each bucket")}
+    preserves = frozenset({Shift})
 
     def __init__(self, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> None:
         super().__init__()
@@ -46,10 +47,6 @@ class T5Bias(Position):
                 "its own bucket, or no bucket to share. Use an even number of 4 or more buckets and a larger max_distance."
             )
         self.buckets, self.max_distance, self.bidirectional = buckets, max_distance, bidirectional
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift})
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.table = nn.Embedding.from_pretrained(torch.randn(self.buckets, heads) * width**-0.5, freeze=False)

@@ -16,7 +16,7 @@ from equiscope.functional import rotate, sinusoid
 from equiscope.positions.base import AxisPositions, Position
 from equiscope.positions.frequencies import angles, geometric_frequencies
 from equiscope.positions.gaps import allocated
-from equiscope.symmetry import Action, Shift
+from equiscope.symmetry import Shift
 
 
 class TransformerXL(Position):
@@ -39,16 +39,13 @@ class TransformerXL(Position):
         "word": ("u", "head channel", "content bias of each head"),
         "distance": ("v", "head channel", "position bias of each head"),
     }
+    preserves = frozenset({Shift})
 
     def __init__(self, base: float = 10000.0) -> None:
         super().__init__()
         if not base > 0:
             raise InputError(f"base sets the longest period and is larger than 0, but got {base}.")
         self.base = base
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift})
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         if width % 2:

@@ -15,7 +15,7 @@ from equiscope.errors import InputError, ShapeError
 from equiscope.functional import Layout, rotate
 from equiscope.positions.base import Position, Role
 from equiscope.positions.frequencies import angles, geometric_frequencies, one_axis
-from equiscope.symmetry import Action, Shift
+from equiscope.symmetry import Shift
 
 
 class XPos(Position):
@@ -36,16 +36,13 @@ class XPos(Position):
     longer = "its paper's table ticks length extrapolation twice, under blockwise causal attention (2212.10554)"
     cost = "3·N·K products a head for queries, as many for keys"
     because = "XPos rotates and scales queries and keys by their position: scores depend on the signed distance"
+    preserves = frozenset({Shift})
 
     def __init__(self, base: float = 10000.0, pairs: Layout = "interleaved", gamma: float = 0.4, scale_base: float = 512.0) -> None:
         super().__init__()
         if not (base > 0 and gamma > 0 and scale_base > 0):
             raise InputError(f"base, gamma and scale_base are larger than 0, but got {base}, {gamma} and {scale_base}.")
         self.base, self.pairs, self.gamma, self.scale_base = base, pairs, gamma, scale_base
-
-    @property
-    def preserves(self) -> frozenset[type[Action]]:
-        return frozenset({Shift})
 
     def allocate(self, width: int, heads: int, head_width: int) -> None:
         self.rates(head_width)
