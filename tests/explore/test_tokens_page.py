@@ -374,10 +374,11 @@ def test_drawn_things_have_something_to_see():
 
 def test_the_command_prints_the_record_or_refuses(capsys, tmp_path):
     from equiscope.cli import pages
+    from equiscope.cli.explore import PageOutput
 
     def run(**files):
         said = pages.PageInputs(sentence=None, **{kind: files.get(kind) for kind in ("image", "audio", "video")}, seed=0)
-        pages.run("tokens", said, [], None, 0, False, json=True)
+        pages.run("tokens", said, [], PageOutput(None, 0, False, json=True))
 
     run(audio=DIGIT)
     assert msgspec.json.decode(capsys.readouterr().out, type=Tokenised) == tokens(None, DIGIT, None)

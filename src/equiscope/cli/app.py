@@ -95,39 +95,42 @@ def explore(
     model, whose parts open their numbers; or a run, live while it trains."""
     from equiscope import outputs
     from equiscope.cli import molecule
-    from equiscope.cli.explore import IMAGES, draw, example, is_model, is_run, run, show_run
+    from equiscope.cli.explore import IMAGES, PageOutput, draw, example, is_model, is_run, run, show_run
     from equiscope.errors import InputError
 
     if export is not None and not json:
         outputs.check(export, HINT)  # before anything slow
-    options = {"--position": position != "none", "--width": width is not None, "--heads": heads != 1, "--causal": causal}
-    own_options = [option for option, given in options.items() if given]
+    output = PageOutput(export, port, open_browser, json)
+    options = {
+        "--position": position != "none", "--width": width is not None, "--heads": heads != 1, "--causal": causal,
+        "--model": model, "--side-by-side": side_by_side, "--compact": compact, "--image": image, "--audio": audio,
+        "--video": video, "--token": token is not None, "--seed": seed != 0,
+    }  # fmt: skip
+
+    def given(*others: str) -> list[str]:
+        """The options that are set, of those of a sentence and of others."""
+        return [option for option in ("--position", "--width", "--heads", "--causal", *others) if options[option]]
+
     if page is not None:
         from equiscope.cli import pages
 
-        others = own_options + [
-            option for option, given in {"--model": model, "--side-by-side": side_by_side, "--compact": compact}.items() if given
-        ]
-        pages.run(page, pages.PageInputs(sentence, image, audio, video, seed), others, export, port, open_browser, json)
+        others = given("--model", "--side-by-side", "--compact")
+        pages.run(page, pages.PageInputs(sentence, image, audio, video, seed), others, output)
         return
     if model in trained.NAMES and not (sentence or image or audio or video):
         sentence, image = example(model)
     if sentence is not None and molecule.is_molecule(sentence):
-        files = {"--image": image, "--audio": audio, "--video": video, "--compact": compact}
-        others = own_options + [option for option, given in files.items() if given]
+        path, files = Path(sentence), ("--image", "--audio", "--video", "--compact")
         if attribution:
-            others += ["--side-by-side"] * (side_by_side is not None) + ["--token"] * (token is not None)
-            molecule.attribution(Path(sentence), model, frame or 0, others, seed, export, port, open_browser, json)
-            return
-        molecule.run(
-            Path(sentence), model, side_by_side, 0 if frame is None else frame, others, seed, export, port, open_browser, json
-        )
+            molecule.attribution(path, model, frame or 0, given(*files, "--side-by-side", "--token"), seed, output)
+        else:
+            molecule.run(path, model, side_by_side, frame or 0, given(*files), seed, output)
         return
     if frame is not None:
         raise InputError(f"--frame {frame} is for a molecule with several frames. Give its file: {', '.join(molecule.KINDS)}.")
     if image and not (audio or video) and model is None:
         model = IMAGES
-    if second_image is not None and (image is None or numbers or attribution or export is not None or json):
+    if second_image is not None and (image is None or numbers or attribution or not output.is_served):
         raise InputError(
             "--second-image is for the served page of a model's heads on an image. Give it with --image, and without --export."
         )
@@ -136,37 +139,19 @@ def explore(
         raise InputError(
             f"{option} needs a model that takes it. Add --model: a checkpoint folder, timm:NAME, module:factory or a run."
         )
-    if numbers:
-        from equiscope.cli import heads as heads_page
-
-        others = own_options + [option for option, given in {"--side-by-side": side_by_side, "--compact": compact}.items() if given]
-        heads_page.numbers(model, heads_page.ModelInput(sentence, image, audio), others, export, seed, port, open_browser, json)
-        return
-    if attribution:
-        from equiscope.cli import heads as heads_page
-
-        beside = {"--side-by-side": side_by_side, "--compact": compact}
-        others = own_options + [option for option, given in beside.items() if given]
-        request = heads_page.ModelInput(sentence, image, audio)
-        heads_page.attribution(model, request, others, token, export, seed, port, open_browser, json)
-        return
-    if token is not None:
+    if token is not None and not (numbers or attribution):
         raise InputError(f"--token {token} is for --attribution. Add it, or leave --token out.")
-    if model is not None and (sentence is not None or image or audio or side_by_side or ":" in model):
+    has_input = sentence is not None or image or audio or side_by_side or (model is not None and ":" in model)
+    if numbers or attribution or (model is not None and has_input):
         from equiscope.cli import heads as heads_page
 
-        heads_page.run(
-            model,
-            heads_page.ModelInput(sentence, image, audio, second_image),
-            own_options,
-            export,
-            seed,
-            port,
-            open_browser,
-            json,
-            side_by_side,
-            compact,
-        )
+        request = heads_page.ModelInput(sentence, image, audio, second_image)
+        if numbers:
+            heads_page.numbers(model, request, given("--side-by-side", "--compact"), seed, output)
+        elif attribution:
+            heads_page.attribution(model, request, given("--side-by-side", "--compact"), token, seed, output)
+        elif model is not None:
+            heads_page.run(model, request, given(), seed, output, side_by_side, compact)
         return
     if side_by_side is not None:
         raise InputError(f"--side-by-side {side_by_side} needs a first model. Add --model: a checkpoint folder or a run.")
@@ -174,12 +159,11 @@ def explore(
         raise InputError("--compact is for the heads of a model. Add --model and an input, or leave it out.")
     sentence = "Love conquers all" if sentence is None else sentence
     if model is None and is_run(sentence):
-        show_run(trained.path_of(sentence), own_options + ["--seed"] * (seed != 0), export, port, open_browser, json)
-        return
-    if model is not None or is_model(sentence):
-        draw(model or sentence, own_options, export, seed, port, open_browser, json)
-        return
-    run(sentence, export, position, width or 2 * heads, heads, causal, seed, port, open_browser, json)
+        show_run(trained.path_of(sentence), given("--seed"), output)
+    elif model is not None or is_model(sentence):
+        draw(model or sentence, given(), seed, output)
+    else:
+        run(sentence, position, width or 2 * heads, heads, causal, seed, output)
 
 
 @app.command(short_help="Put a page into another document, as a figure.")

@@ -5,6 +5,7 @@ import signal
 import sys
 import webbrowser
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,17 +26,43 @@ IMAGES = "clothes"  # the trained model that takes an image where a person names
 HEAVY = 50_000_000  # bytes of weights that are not read for a drawing: a small model stands for them
 
 
-def run(
-    sentence: str, export: Path | None, position: str, width: int, heads: int, causal: bool, seed: int, port: int,
-    open_browser: bool, json: bool,
-) -> None:  # fmt: skip
+@dataclass(frozen=True)
+class PageOutput:
+    """Where a page goes: printed as JSON, written into one offline file, or served.
+
+    export  the file; port: the first one to try
+    """
+
+    export: Path | None
+    port: int
+    open_browser: bool
+    json: bool
+
+    @property
+    def is_served(self) -> bool:
+        return self.export is None and not self.json
+
+    def show(self, content: Content) -> None:
+        """Print a page's data, write its file, or serve it."""
+        if self.json:
+            sys.stdout.write(msgspec.json.encode(content).decode() + "\n")
+        elif self.export is not None:
+            wrote(explore.write(content, self.export))
+        else:
+            from equiscope.cli.book import other_pages
+
+            links, frames = other_pages(content)
+            serve(explore.html(content, links=links), self.port, self.open_browser, frames=frames)
+
+
+def run(sentence: str, position: str, width: int, heads: int, causal: bool, seed: int, output: PageOutput) -> None:
     _no_file(sentence)
     content = explore.explorable(explore.Choice(sentence, position, width, heads, causal, seed))
     preset = [f"These words are also a preset's name. To draw that model: equiscope explore --model {sentence}"]
-    if not json:
+    if not output.json:
         for note in content.notes + preset * (sentence in PRESETS):
             print(f"note: {note}", file=sys.stderr)
-    show(content, export, port, open_browser, json)
+    output.show(content)
 
 
 def _no_file(words: str) -> None:
@@ -54,15 +81,13 @@ def _no_file(words: str) -> None:
     )
 
 
-def draw(
-    source: str, options: list[str], export: Path | None, seed: int, port: int, open_browser: bool, json: bool
-) -> None:  # fmt: skip
+def draw(source: str, options: list[str], seed: int, output: PageOutput) -> None:
     """Draw a preset, a spec file or a checkpoint folder. Raises InputError for options that only a sentence has."""
     if options:
         raise InputError(f"Only a sentence takes {' and '.join(options)}; a drawing has all that from the model. Leave that out.")
     path = Path(source)
     title = path.resolve().name if folder_of(source) else path.stem if path.suffix == ".json" else source
-    show(explore.drawing(_model(source), title, seed), export, port, open_browser, json)
+    output.show(explore.drawing(_model(source), title, seed))
 
 
 def is_run(words: str) -> bool:
@@ -73,18 +98,16 @@ def is_run(words: str) -> bool:
         return False
 
 
-def show_run(
-    folder: Path, options: list[str], export: Path | None, port: int, open_browser: bool, json: bool
-) -> None:  # fmt: skip
+def show_run(folder: Path, options: list[str], output: PageOutput) -> None:
     """The page of a run; while it trains elsewhere, one that asks for what is new."""
     if options:
         raise InputError(f"Only a sentence takes {' and '.join(options)}; {folder} is a run. Leave that out.")
     run = read_run(folder)
-    if run.state == "running" and export is None and not json:
+    if run.state == "running" and output.is_served:
         live = explore.following(folder)
-        serve(live.page, port, open_browser, {"/entries": live.answer})
+        serve(live.page, output.port, output.open_browser, {"/entries": live.answer})
     else:
-        show(run_report(run), export, port, open_browser, json)
+        output.show(run_report(run))
 
 
 def example(model: str) -> tuple[str | None, Path | None]:
@@ -125,20 +148,6 @@ def _model(source: str) -> Built | ModelSpec:
         )
     weights = [file.stat().st_size for file in path.glob("*.safetensors")]
     return load(path) if weights and sum(weights) < HEAVY else read_spec(path)
-
-
-def show(content: Content, export: Path | None, port: int, open_browser: bool, json: bool) -> None:
-    """Print a page's data, write its file, or serve it."""
-    if json:
-        sys.stdout.write(msgspec.json.encode(content).decode() + "\n")
-        return
-    if export is not None:
-        wrote(explore.write(content, export))
-        return
-    from equiscope.cli.book import other_pages
-
-    links, frames = other_pages(content)
-    serve(explore.html(content, links=links), port, open_browser, frames=frames)
 
 
 def wrote(path: Path) -> None:

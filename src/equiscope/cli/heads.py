@@ -1,7 +1,6 @@
 """`equiscope explore --model MODEL INPUT`: every attention of any model on a text, a picture, a sound, or example inputs."""
 
 import re
-import sys
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from equiscope import trained
 from equiscope.audit.inputs.targets import Target, target
-from equiscope.cli.explore import is_run, serve, show, wrote
+from equiscope.cli.explore import PageOutput, is_run, serve, wrote
 from equiscope.cli.side_by_side import align_inputs, short_names
 from equiscope.cli.tokenizer import TOKENIZER, tokenizer
 from equiscope.data.picture_files import address, converted
@@ -99,8 +98,8 @@ class PreparedModel(LabelledInputs):
 
 
 def run(
-    source: str, request: ModelInput, options: list[str], export: Path | None, seed: int, port: int, open_browser: bool, json: bool,
-    other_source: str | None = None, compact: bool = False,
+    source: str, request: ModelInput, options: list[str], seed: int, output: PageOutput, other_source: str | None = None,
+    compact: bool = False,
 ) -> None:  # fmt: skip
     """The page. beside: another model on the same input. compact: its file is small, and its numbers are rounded.
 
@@ -109,13 +108,12 @@ def run(
     """
     if options:
         raise InputError(f"Only a sentence alone takes {' and '.join(options)}; {source} brings all that. Leave that out.")
-    if sum(given is not None for given in (request.text, request.image, request.audio)) > 1:
-        raise InputError("A text, --image and --audio are three inputs, but one page shows one. Give one of them.")
+    _check_one_input(request)
     if request.second_image is not None and not request.second_image.is_file():
         raise InputError(
             f"There is no picture {request.second_image}. Give the path of a file that Pillow reads, e.g. PNG or JPEG."
         )
-    if compact and export is None and not json:
+    if compact and output.is_served:
         raise InputError("--compact makes a file small, and a page that is served has every number. Add --export FILE, or --json.")
     ready = _prepare(source, request, seed)
     name = Path(source).resolve().name if folder_of(source) else source
@@ -129,10 +127,10 @@ def run(
         page = _heads_page(ready, f"{called[0]} beside {called[1]}: {request.title}", source, seed)
         page.set_side_by_side(_heads_page(other, called[1], other_source, seed), called)
         models = [ready.model, other.model]
-    if json:
-        sys.stdout.write(msgspec.json.encode(page.file(compact)).decode() + "\n")
-    elif export is not None:
-        path = write(page.file(compact), export, small=compact)
+    if output.json:
+        output.show(page.file(compact))
+    elif output.export is not None:
+        path = write(page.file(compact), output.export, small=compact)
         wrote(path)
         if not compact:
             _offer_compact(path)
@@ -142,7 +140,8 @@ def run(
 
         links, frames = other_pages(page.content)
         answers, runs, own_frames = routes(page)
-        serve(html(page.content, policy=POLICY, links=links), port, open_browser, answers, runs, frames | own_frames)
+        text = html(page.content, policy=POLICY, links=links)
+        serve(text, output.port, output.open_browser, answers, runs, frames | own_frames)
 
 
 Route = Callable[[dict[str, str]], bytes]
@@ -169,16 +168,7 @@ def _offer_compact(path: Path, large: int = LARGE) -> None:
         print("It has every query, key and value; --compact makes a smaller one, in which they are rounded or left out.")
 
 
-def numbers(
-    source: str | None,
-    request: ModelInput,
-    options: list[str],
-    export: Path | None,
-    seed: int,
-    port: int,
-    open_browser: bool,
-    json: bool,
-) -> None:
+def numbers(source: str | None, request: ModelInput, options: list[str], seed: int, output: PageOutput) -> None:
     """The page of a model's program on an input: every number, and the step that made it.
 
     raises  InputError without a model, for options of other pages, and for a model with more numbers than a page holds
@@ -194,7 +184,7 @@ def numbers(
     title = f"{Path(source).resolve().name if folder_of(source) else source}: {request.title}"
     program = lowered(watch(ready.model, *ready.args, kwargs=ready.kwargs), arrays=False, title=title)
     notes = [*ready.origin, *ready.notes, *(program.notes or [])]
-    show(msgspec.structs.replace(program, notes=notes), export, port, open_browser, json)
+    output.show(msgspec.structs.replace(program, notes=notes))
 
 
 def _alone(option: str, source: str | None, request: ModelInput, others: list[str]) -> str:
@@ -203,14 +193,17 @@ def _alone(option: str, source: str | None, request: ModelInput, others: list[st
         raise InputError(f"{option} needs a model. Add --model: a checkpoint folder, module:factory, timm:NAME or a run.")
     if others:
         raise InputError(f"{option} shows one model without {' and '.join(others)}. Leave that out.")
-    if sum(given is not None for given in (request.text, request.image, request.audio)) > 1:
-        raise InputError("A text, --image and --audio are three inputs, but one page shows one. Give one of them.")
+    _check_one_input(request)
     return source
 
 
+def _check_one_input(request: ModelInput) -> None:
+    if sum(given is not None for given in (request.text, request.image, request.audio)) > 1:
+        raise InputError("A text, --image and --audio are three inputs, but one page shows one. Give one of them.")
+
+
 def attribution(
-    source: str | None, request: ModelInput, options: list[str], token: int | None, export: Path | None, seed: int, port: int,
-    open_browser: bool, json: bool,
+    source: str | None, request: ModelInput, options: list[str], token: int | None, seed: int, output: PageOutput
 ) -> None:  # fmt: skip
     """The page of an answer: which tokens, layers and parts decide it.
 
@@ -220,28 +213,22 @@ def attribution(
     ready = _prepare(source, request, seed)
     name = Path(source).resolve().name if folder_of(source) else source
     notes = [*([ready.warning] if ready.warning else []), *ready.origin, *ready.notes]
-    serving = export is None and not json
 
     def content(token: int | None, answer: int | None = None) -> Attribution:
-        title = f"{name}: {request.title}"
         return page_of_answer(
-            ready.model, ready.args, ready.kwargs, ready.sequences, ready.reader, title, name, notes, token, answer, serving
-        )
+            ready.model, ready.args, ready.kwargs, ready.sequences, ready.reader, f"{name}: {request.title}", name, notes, token,
+            answer, output.is_served,
+        )  # fmt: skip
 
     first = content(token)
-    if not serving:
-        show(first, export, port, open_browser, json)
+    if not output.is_served:
+        output.show(first)
         return
     from equiscope.cli.book import other_pages
 
     links, frames = other_pages(first)
-    serve(
-        html(first, policy=POLICY, links=links),
-        port,
-        open_browser,
-        runs={"/attribution": attribution_response(content)},
-        frames=frames,
-    )
+    text, runs = html(first, policy=POLICY, links=links), {"/attribution": attribution_response(content)}
+    serve(text, output.port, output.open_browser, runs=runs, frames=frames)
 
 
 def _memory_note(page: HeadsPage, models: Sequence[nn.Module]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from equiscope import budgets, trained
 from equiscope.budgets import OPENERS
-from equiscope.cli.explore import is_run
+from equiscope.cli.explore import PageOutput, is_run
 from equiscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,11 +29,9 @@ def is_molecule(words: str) -> bool:
 
 
 def run(
-    path: Path, model: str | None, side_by_side: str | None, frame: int, others: list[str], seed: int, export: Path | None,
-    port: int, open_browser: bool, json: bool,
+    path: Path, model: str | None, side_by_side: str | None, frame: int, others: list[str], seed: int, output: PageOutput
 ) -> None:  # fmt: skip
     """Raises InputError for a file that is no molecule, a model that does not take one, and options of other pages."""
-    from equiscope.cli.explore import show
     from equiscope.explore.pages.molecule import molecule
     from equiscope.explore.space.solvers import plain
 
@@ -44,15 +42,11 @@ def run(
         mine = _solving("given", str(model), numbers, seed)
         return [mine, plain(numbers, seed) if side_by_side is None else _solving("beside", side_by_side, numbers, seed)]
 
-    show(molecule(path, None if model is None else models, frame, seed), export, port, open_browser, json)
+    output.show(molecule(path, None if model is None else models, frame, seed))
 
 
-def attribution(
-    path: Path, model: str | None, frame: int, others: list[str], seed: int, export: Path | None, port: int, open_browser: bool,
-    json: bool,
-) -> None:  # fmt: skip
+def attribution(path: Path, model: str | None, frame: int, others: list[str], seed: int, output: PageOutput) -> None:
     """The page of which atoms decide an energy. Raises InputError as `run` does, and without a model."""
-    from equiscope.cli.explore import show
     from equiscope.explore.pages.attribution import of_molecule
     from equiscope.explore.pages.molecule import chosen_frame
     from equiscope.geometry import SpaceModel
@@ -68,7 +62,7 @@ def attribution(
         raise InputError(f"{model} is no model of points in space, so no atom can be removed from its messages. {OTHER}")
     notes = [] if solving.trained else ["The weights are random: the energies mean nothing in nature."]
     name = model if trained.find(model) else Path(model).resolve().name
-    show(of_molecule(solving.model, points, f"{name}: {path.name}", name, solving.unit, notes), export, port, open_browser, json)
+    output.show(of_molecule(solving.model, points, f"{name}: {path.name}", name, solving.unit, notes))
 
 
 def _solving(name: str, source: str, numbers: "Tensor", seed: int) -> "Solving":

@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from equiscope.errors import InputError, UnknownName
 from equiscope.explore.page import Content
 from equiscope.record import Cost, Masks, Messages, Molecule, Patches, Reach, Tokenised
+
+if TYPE_CHECKING:
+    from equiscope.cli.explore import PageOutput
 
 WORDS = "Love conquers all"
 
@@ -78,14 +82,12 @@ TAKES = {
 }  # fmt: skip
 
 
-def run(name: str, inputs: PageInputs, others: list[str], export: Path | None, port: int, open_browser: bool, json: bool) -> None:
+def run(name: str, inputs: PageInputs, others: list[str], output: "PageOutput") -> None:
     """Raises UnknownName for an unknown page, InputError for inputs that it does not take."""
-    from equiscope.cli.explore import show
-
     if name not in PAGES:
         raise UnknownName("page", name, list(PAGES))
     wrong = others + [kind for kind in ("sentence", "image", "audio", "video") if getattr(inputs, kind) and kind not in TAKES[name]]
     if wrong:
         takes = " or ".join(TAKES[name]) or "nothing else"
         raise InputError(f"--page {name} takes {takes}, found {' and '.join(wrong)}. Leave that out.")
-    show(PAGES[name](inputs), export, port, open_browser, json)
+    output.show(PAGES[name](inputs))
