@@ -187,7 +187,6 @@ def result(part: str, what: str, value: float, low: float, high: float, count: i
 @torch.no_grad()
 def characters(model: Any, task: Task, folder: Path) -> dict[str, Any]:
     assert isinstance(task, LanguageTask)
-    assert task.passages is not None
     losses = []
     for inputs, targets in task.passages.passages("validation", 128):
         loss = F.cross_entropy(model(inputs).flatten(0, -2), targets.flatten(), reduction="none", ignore_index=IGNORED)
@@ -213,7 +212,6 @@ def characters(model: Any, task: Task, folder: Path) -> dict[str, Any]:
 @torch.no_grad()
 def clothes(model: Any, task: Task, folder: Path) -> dict[str, Any]:
     assert isinstance(task, ImagesTask)
-    assert task.pictures is not None
     results, recall = [], []
     for part in ("validation", "test"):
         images, labels, logits = everything(model, task, part)
@@ -248,7 +246,6 @@ def untrained(model: Any) -> Any:
 
 def everything(model: Any, task: ImagesTask, part: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Images [N, 1, 28, 28] of bytes, labels [N] and logits [N, 10] of a part."""
-    assert task.pictures is not None
     images = task.pictures.parts[part].images
     return images, task.targets[part], torch.cat([model(task.format.normalise(some)).float() for some in images.split(AT_ONCE)])
 
@@ -297,7 +294,6 @@ def ratio(share: torch.Tensor, area: torch.Tensor) -> dict[str, float]:
 def ethanol(model: Any, task: Task, folder: Path) -> dict[str, Any]:
     assert isinstance(task, MoleculesTask)
     assert isinstance(model, SpaceModel)
-    assert task.frames is not None
     results = []
     for part in ("validation", "test"):
         energies, forces = [], []
@@ -330,7 +326,6 @@ def unlike(task: MoleculesTask, folder: Path, missed: np.ndarray) -> dict[str, A
     """Frames of the test part that are unlike the training part, of which `predict` warns. missed: errors of energies in meV."""
     domain = AtomDomain.read(folder)
     assert domain is not None
-    assert task.frames is not None
     far = domain.distances(task.frames.parts["test"]) > 1
     share = share_interval(int(far.sum()), len(far), "test", "unlike the training part")
     return share | {"error": float(missed[far].mean()), "others": float(missed[~far].mean()), "far": int(far.sum())}

@@ -158,7 +158,6 @@ def _values(model: Any, task: Task, change: dict[str, Any], recipe_folder: Path,
     """
     data, part = msgspec.convert(msgspec.to_builtins(task.recipe.data) | change, type(task.recipe.data)), part_of(task)
     if isinstance(task, LanguageTask):
-        assert task.passages is not None
         length = len(task.passages.ids[part])
         if length < LEAST * change["context"]:
             raise InputError(f"The {part} part has {length} tokens, fewer than {LEAST} passages of {change['context']}.")

@@ -9,8 +9,10 @@ from torch import Tensor
 from equiscope.data.targets import OtherCells
 from equiscope.errors import InputError, UnknownName
 from equiscope.models import Built, Model
+from equiscope.record import Sample
 from equiscope.training.answers import Answer, Numbers, OneClass, SeveralLabels
-from equiscope.training.input_domain import InputDomain, InputNumbers
+from equiscope.training.attention_snapshot import snapshot_due
+from equiscope.training.input_domain import InputNumbers
 from equiscope.training.metadata_columns import MetadataColumns
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import Prediction, Task, warned
@@ -23,7 +25,6 @@ class AnswerTask(Task):
 
     answer   what the outputs of the model mean
     metadata  the columns of a table that are read with each example; columns: their tokens, of each part
-    domain   of a run: which inputs are usual; None for a run that has none
     targets  of each part, as the loss takes them
     """
 
@@ -31,7 +32,6 @@ class AnswerTask(Task):
     targets: dict[str, Tensor]
     columns: dict[str, Tensor]
     metadata: MetadataColumns = MetadataColumns()
-    domain: InputDomain | None = None
 
     def set_answer(self, answer: Answer, metadata: MetadataColumns | None = None) -> None:
         """Begin without targets."""
@@ -71,8 +71,7 @@ class AnswerTask(Task):
         sizes, layer = self.metadata.sizes, fields.get("input") or {}
         if sizes and "start" in self.recipe.model:
             raise InputError("data.metadata adds tokens that the checkpoint of model.start does not have. Leave one of them out.")
-        if (stated := self.recipe.model.get("input", {}).get("columns")) not in (None, sizes):
-            raise InputError(f"model.input.columns is {stated}, but the data needs {sizes or None}. Leave it out.")
+        self.check_stated({"input.columns": sizes or None}, "the data needs {}")
         return fields | {"input": layer | {"columns": sizes}} if sizes else fields
 
     def check_baseline(self, baseline: str) -> None:
@@ -88,6 +87,15 @@ class AnswerTask(Task):
     def column_inputs(self, tokens: Tensor) -> dict[str, Tensor]:
         """What a model takes beside its input: the tokens of columns [B, columns], if there are any."""
         return {"columns": tokens} if self.metadata.columns else {}
+
+    def check_readout(self, readout: str, of: str, choices: str = '"mean", "class", "first" or "last"') -> None:
+        """Raise InputError for a read-out that gives no one answer an example. of: the word for an example."""
+        if readout in ("each", "concatenation"):
+            raise InputError(f"model.readout {readout!r} gives no one answer a {of}. Use {choices}.")
+
+    @property
+    def parts(self) -> Sequence[str]:
+        return tuple(self.targets)
 
     @property
     def classes(self) -> Sequence[str]:
@@ -116,6 +124,25 @@ class AnswerTask(Task):
         found = self.outcomes(model, part)
         assert found is not None
         return found.values
+
+    def samples(self, model: Built, step: int) -> list[Sample]:
+        """Answers for examples at regular intervals in the validation part, with the attention of the first."""
+        targets, found = self.targets["validation"], list[Sample]()
+        count = min(self.recipe.evaluation.samples, len(targets))
+        for i in [k * len(targets) // count for k in range(count)]:
+            prompt, outputs = self.sample(model, i)
+            snapshot = {} if found or not snapshot_due(self.recipe, step) else self.snapshot(model, i)
+            answer, target = self.answer.text_of(outputs), self.answer.written(targets[i])
+            found.append(Sample(step=step, prompt=prompt, answer=answer, target=target, **snapshot))
+        return found
+
+    def sample(self, model: Built, i: int) -> tuple[str, Tensor]:
+        """What names an example of the validation part, and its outputs [outputs] on the CPU."""
+        raise NotImplementedError
+
+    def snapshot(self, model: Built, i: int) -> dict[str, Any]:
+        """The fields of a `Sample` that show the attention of an example of the validation part."""
+        return {}
 
     def top_of(self, options: dict[str, Any]) -> int:
         """How many classes a prediction names with their probabilities, the only option. Raises InputError for others."""

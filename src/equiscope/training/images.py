@@ -20,15 +20,15 @@ from equiscope.data.targets import target_kind
 from equiscope.data.views import Views
 from equiscope.errors import InputError
 from equiscope.models import Built, Model
-from equiscope.record import Sample, TokenSequence, pack
+from equiscope.record import TokenSequence, pack
 from equiscope.record.token_sequence import patch_sequence
 from equiscope.tokens.images import picture
 from equiscope.training import answers
 from equiscope.training.answer_task import AnswerTask
 from equiscope.training.answers import Answer, OneClass
-from equiscope.training.attention_snapshot import NUMBERS, attention_of, snapshot_due
+from equiscope.training.attention_snapshot import NUMBERS, attention_of
 from equiscope.training.folder import read_settings, write_settings
-from equiscope.training.input_domain import InputDomain, InputNumbers
+from equiscope.training.input_domain import InputNumbers
 from equiscope.training.measures import Outcomes, rate
 from equiscope.training.metadata_columns import MetadataColumns
 from equiscope.training.recipe import Recipe
@@ -52,18 +52,21 @@ class ImagesTask(AnswerTask):
     ordered = "learned-nd"
     input_names = ("brightness", "contrast", "brightness of the border", "detail", "rows of the file", "columns of the file")
 
+    pictures: Pictures  # none in the task of a run without data
+
     def __init__(
         self, recipe: Recipe, image_format: ImageFormat, answer: Answer, pictures: Pictures | None = None,
         metadata: MetadataColumns | None = None,
     ) -> None:  # fmt: skip
         super().__init__(recipe)
         assert isinstance(recipe.data, Images)
-        self.config, self.format, self.pictures = recipe.data, image_format, pictures
+        self.config, self.format = recipe.data, image_format
         self.set_answer(answer, metadata)
-        self.sources = pictures.sources if pictures is not None else []
-        self.notes = [*(pictures.notes if pictures is not None else []), *overlap_notes(self.sources)]
-        for part, some in (pictures.parts if pictures is not None else {}).items():
-            self.encode(part, some.names, some.targets, some.others)
+        if pictures is not None:
+            self.pictures, self.sources = pictures, pictures.sources
+            self.notes = [*pictures.notes, *overlap_notes(self.sources)]
+            for part, some in pictures.parts.items():
+                self.encode(part, some.names, some.targets, some.others)
         self.grid = (1, 1)  # patches of a picture, which `resolved_fields` sets; a baseline takes it whole
 
     @classmethod
@@ -86,9 +89,7 @@ class ImagesTask(AnswerTask):
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:
         image_format = read_settings(folder / IMAGE_FORMAT, ImageFormat, "how this run reads a picture")
         metadata = MetadataColumns.read(folder, getattr(recipe.data, "metadata", ()))
-        task = cls(recipe, image_format, answers.read(folder), metadata=metadata)
-        task.domain = InputDomain.read(folder, cls.input_names)
-        return task
+        return cls(recipe, image_format, answers.read(folder), metadata=metadata)
 
     @classmethod
     def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
@@ -127,15 +128,9 @@ class ImagesTask(AnswerTask):
                     f"these pictures make {features} and need {outputs}. Use the channels and the targets of its training."
                 )
             return spec
-        for name, stated, size in (
-            ("input.features", model_fields.get("input", {}).get("features"), features),
-            ("outputs", model_fields.get("outputs"), outputs),
-        ):
-            if stated not in (None, size):
-                raise InputError(f"model.{name} is {stated}, but the pictures have {size}. Leave it out: the data determines it.")
+        self.check_stated({"input.features": features, "outputs": outputs}, "the pictures have {}")
         readout = spec.setdefault("readout", "class")
-        if readout in ("each", "concatenation"):
-            raise InputError(f'model.readout {readout!r} gives no one answer a picture. Use "class", "mean", "first" or "last".')
+        self.check_readout(readout, "picture")
         fields = {"output": {"bias": True}, **spec, "input": layer | {"features": features}, "outputs": outputs}
         block = spec.get("block") or {}
         if "preset" not in model_fields and not _has_position(block):
@@ -148,7 +143,6 @@ class ImagesTask(AnswerTask):
         return {"shape": (self.format.channels, *self.format.size), "outputs": self.answer.outputs}
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
-        assert self.pictures is not None
         size = self.recipe.budget.batch
         tensors, wanted = self.pictures.batch(step, size, share, shares), self.targets["train"]
         rows = tensors.pop("rows")
@@ -174,10 +168,6 @@ class ImagesTask(AnswerTask):
         own, others = (self.answer.loss(outputs, t[name], smoothing, "none") for name in ("targets", "other"))
         return (t["part"] * own + (1 - t["part"]) * others).sum()
 
-    @property
-    def parts(self) -> Sequence[str]:
-        return tuple(self.pictures.parts) if self.pictures is not None else ()
-
     def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
         """The metrics of the answer (`answers`) over a part, and the number of pictures."""
         return self._outcomes(model, part, Views()).values
@@ -195,7 +185,6 @@ class ImagesTask(AnswerTask):
 
     @torch.no_grad()
     def _outcomes(self, model: Built, part: str, views: Views, most: int | None = None) -> Outcomes:
-        assert self.pictures is not None
         pictures = self.pictures.parts[part]
         count = len(pictures) if most is None else min(most, len(pictures))
         chosen = torch.arange(count) * len(pictures) // count
@@ -210,7 +199,6 @@ class ImagesTask(AnswerTask):
         return replace(whole, measures=[*whole.measures, rate(ALONE, (each[0].argmax(-1) == targets).numpy())])
 
     def visible_inputs(self, part: str, rows: Sequence[int]) -> list[dict[str, str]]:
-        assert self.pictures is not None
         images = self.pictures.parts[part][torch.tensor(rows)]
         if max(images.shape[-2:]) > SHOWN:
             images = F.interpolate(images.float(), scale_factor=SHOWN / max(images.shape[-2:]), mode="area").round().byte()
@@ -218,7 +206,6 @@ class ImagesTask(AnswerTask):
 
     def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
         """Pixels of pictures of at most SMALL rows and columns, in 0..1; of the first MANY training pictures."""
-        assert self.pictures is not None
         pictures = self.pictures.parts[part]
         few = self._few(part)
         images = pictures[few]
@@ -228,19 +215,16 @@ class ImagesTask(AnswerTask):
         return torch.cat([(pixels / 255).flatten(1).double(), columns], -1).numpy(), self.targets[part][few]
 
     def simple_groups(self, part: str) -> Sequence[str]:
-        assert self.pictures is not None
         others = self.pictures.parts[part].others
         return [others[i].group for i in self._few(part).tolist()]
 
     def _few(self, part: str) -> Tensor:
         """The pictures of a part that simple models read."""
-        assert self.pictures is not None
         count = len(self.pictures.parts[part])
         few = min(count, MANY) if part == "train" else count
         return torch.arange(few) * count // few
 
     def input_numbers(self, part: str, training_ids: str = "") -> InputNumbers | None:
-        assert self.pictures is not None
         return _input_numbers(self.pictures.parts[part])
 
     def _at_once(self, model: Built) -> int:
@@ -284,24 +268,13 @@ class ImagesTask(AnswerTask):
         return ModelInputs((self.format.normalise(torch.tensor(pixels)[None]).to(next(model.parameters()).device),), [line])
 
     @torch.no_grad()
-    def samples(self, model: Built, step: int) -> list[Sample]:
-        """Predictions for pictures at regular intervals in the validation part."""
-        assert self.pictures is not None
-        part, count = self.pictures.parts["validation"], self.recipe.evaluation.samples
-        device, samples = next(model.parameters()).device, []
-        for index in [i * len(part) // count for i in range(min(count, len(part)))]:
-            image = part[index : index + 1]
-            x = self.format.normalise(image).to(device)
-            columns = self.columns["validation"][index : index + 1].to(device)
-            answer = self.answer.text_of(model(x, **self.column_inputs(columns)).float().cpu()[0])
-            target = self.answer.written(self.targets["validation"][index])
-            snapshot = self._attention_snapshot(model, image, x) if index == 0 and snapshot_due(self.recipe, step) else {}
-            samples.append(Sample(step=step, prompt=f"validation picture {index + 1}", answer=answer, target=target, **snapshot))
-        return samples
+    def sample(self, model: Built, i: int) -> tuple[str, Tensor]:
+        image, columns = self.pictures.parts["validation"][i : i + 1], self.columns["validation"][i : i + 1]
+        return f"validation picture {i + 1}", self._outputs(model, image, Views(), columns)[0, 0].cpu()
 
-    def _attention_snapshot(self, model: Built, image: Tensor, x: Tensor) -> dict[str, Any]:
+    def snapshot(self, model: Built, i: int) -> dict[str, Any]:
         """The picture, and the attention of the row that is read out to the patches; for a mean, of the patch in the middle."""
-        down, across = self.grid
+        image, (down, across) = self.pictures.parts["validation"][i : i + 1], self.grid
         pixels = image[0].movedim(0, -1).squeeze(-1)
         if pixels.numel() > NUMBERS:
             return {}
@@ -315,6 +288,7 @@ class ImagesTask(AnswerTask):
         row_name, row = names[row], before + row
         if model.spec.readout == "class":
             row, row_name = 0, "class"
+        x = self.format.normalise(image).to(next(model.parameters()).device)
         attention = attention_of(model, x, rows=slice(row, row + 1), columns=slice(before, None))
         return snapshot | {"tokens": [row_name], "source": names, "grid": [down, across], "attention": attention}
 

@@ -15,14 +15,13 @@ from equiscope.data.targets import target_kind
 from equiscope.data.texts import named_files
 from equiscope.errors import InputError
 from equiscope.models import Built, Model
-from equiscope.record import Sample, TokenSequence
+from equiscope.record import TokenSequence
 from equiscope.tokens.labels import labels, words
 from equiscope.tokens.tokenizer import Tokenizer, by_bytes, by_characters, by_pieces
 from equiscope.training import answers
 from equiscope.training.answer_task import AnswerTask
 from equiscope.training.answers import Answer
-from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
-from equiscope.training.input_domain import InputDomain
+from equiscope.training.attention_snapshot import attention_of, snapshot_length
 from equiscope.training.measures import Outcomes
 from equiscope.training.metadata_columns import MetadataColumns
 from equiscope.training.recipe import Recipe
@@ -43,19 +42,22 @@ class TextsTask(AnswerTask, TextTask):
     better: Literal["less", "more"] = "more"
     start_fields: ClassVar[tuple[str, ...]] = ("readout", "output")
 
+    texts: LabelledTexts  # none in the task of a run without data
+
     def __init__(
         self, recipe: Recipe, tokenizer: Tokenizer, answer: Answer, texts: LabelledTexts | None = None,
         metadata: MetadataColumns | None = None,
     ) -> None:  # fmt: skip
         super().__init__(recipe, tokenizer)
         assert isinstance(recipe.data, Texts | Tags)
-        self.config, self.texts = recipe.data, texts
+        self.config = recipe.data
         self.set_answer(answer, metadata)
-        self.sources = texts.sources if texts is not None else []
-        self.notes = [*(texts.notes if texts is not None else []), *overlap_notes(self.sources)]
         self.ids: dict[str, list[list[int]]] = {}
-        for part, rows in (texts.parts if texts is not None else {}).items():
-            self._encode(part, rows)
+        if texts is not None:
+            self.texts, self.sources = texts, texts.sources
+            self.notes = [*texts.notes, *overlap_notes(self.sources)]
+            for part, rows in texts.parts.items():
+                self._encode(part, rows)
 
     @classmethod
     def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
@@ -70,9 +72,7 @@ class TextsTask(AnswerTask, TextTask):
     @classmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:
         metadata = MetadataColumns.read(folder, getattr(recipe.data, "metadata", ()))
-        task = cls(recipe, Tokenizer.read(folder), answers.read(folder), metadata=metadata)
-        task.domain = InputDomain.read(folder, cls.input_names)
-        return task
+        return cls(recipe, Tokenizer.read(folder), answers.read(folder), metadata=metadata)
 
     @classmethod
     def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
@@ -94,16 +94,9 @@ class TextsTask(AnswerTask, TextTask):
             raise InputError(
                 "Texts take a model with a vocabulary and no encoder. Leave model.encoder out, or choose another start."
             )
-        if start and size > spec["vocabulary"]:
-            raise InputError(
-                f"The checkpoint knows {spec['vocabulary']} ids, but this tokenizer has {size}. "
-                'Use data.tokens = "checkpoint", the tokenizer it was trained with.'
-            )
-        for name, needed in (("vocabulary", size), ("outputs", outputs)):
-            if self.recipe.model.get(name) not in (None, needed):
-                raise InputError(
-                    f"model.{name} is {self.recipe.model[name]}, but the data needs {needed}. Leave it out: the data determines it."
-                )
+        if start:
+            self.check_vocabulary(spec["vocabulary"])
+        self.check_stated({"vocabulary": size, "outputs": outputs}, "the data needs {}")
         readout = self._readout(spec)
         head = self.recipe.model.get("output", {})
         if start and "output" not in self.recipe.model and spec.get("outputs") == outputs:  # a run of the same answer goes on
@@ -116,15 +109,13 @@ class TextsTask(AnswerTask, TextTask):
     def _readout(self, spec: dict[str, Any]) -> str:
         """The read-out of the recipe, or the usual one. Raises InputError for one that gives no answer a text."""
         readout = self.recipe.model.get("readout") or ("mean" if spec.get("readout", "each") == "each" else spec["readout"])
-        if readout in ("each", "concatenation"):
-            raise InputError(f'model.readout {readout!r} gives no one answer a text. Use "mean", "class", "first" or "last".')
+        self.check_readout(readout, "text")
         return str(readout)
 
     def longest(self) -> Iterator[tuple[Literal["model", "encoder"], Tensor]]:
         yield "model", torch.arange(max(len(ids) for part in self.ids.values() for ids in part))[:, None]
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
-        assert self.texts is not None
         size = self.recipe.budget.batch
         rows = self.texts.sampler.similar(step, size, self.lengths)[share::shares]
         ids, valid = padded([self.ids["train"][i] for i in rows])
@@ -143,26 +134,19 @@ class TextsTask(AnswerTask, TextTask):
         outputs = model(t["inputs"], valid=t["valid"], **({"columns": t["columns"]} if "columns" in t else {}))
         return self.answer.loss(outputs, t["targets"], self.config.smoothing)
 
-    @property
-    def parts(self) -> Sequence[str]:
-        return tuple(self.ids)
-
     def outcomes(self, model: Built, part: str) -> Outcomes:
-        assert self.texts is not None
         rows = self.texts.parts[part]
         return self.answer.outcomes(
             [excerpt(row) for row in rows], self._outputs(model, self.ids[part], self.columns[part]), self.targets[part], "texts"
         )
 
     def visible_inputs(self, part: str, rows: Sequence[int]) -> list[dict[str, str]]:
-        assert self.texts is not None
         return [{"text": excerpt(self.texts.parts[part][row], SHOWN)} for row in rows]
 
     def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
         """Counts, hashed: of words and of pairs of words; of two to four characters within words, at the beginning of a text; and
         the values of further columns.
         """
-        assert self.texts is not None
         try:
             from sklearn.feature_extraction.text import HashingVectorizer  # type: ignore[import-untyped]
         except ImportError:
@@ -181,7 +165,6 @@ class TextsTask(AnswerTask, TextTask):
         return counts, self.targets[part]
 
     def simple_groups(self, part: str) -> Sequence[str]:
-        assert self.texts is not None
         return [row.others.group for row in self.texts.parts[part]]
 
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
@@ -199,7 +182,7 @@ class TextsTask(AnswerTask, TextTask):
         return self.predictions([excerpt(row) for row in rows], outputs, top, numbers)
 
     def texts_of(self, part: str) -> Sequence[str]:
-        return [row.text for row in self.texts.parts[part]] if self.texts is not None else ()
+        return [row.text for row in self.texts.parts[part]]
 
     def model_inputs(self, model: Built, example: str) -> ModelInputs:
         ids = self._ids(example, "The text")
@@ -209,25 +192,17 @@ class TextsTask(AnswerTask, TextTask):
             line = TokenSequence(name="text", kind="words", labels=[*self.front_names(model), *named])
         return ModelInputs((torch.tensor([ids], device=next(model.parameters()).device),), [line])
 
-    def samples(self, model: Built, step: int) -> list[Sample]:
-        """Answers for texts at regular intervals in the validation part."""
-        assert self.texts is not None
-        rows, count = self.texts.parts["validation"], self.recipe.evaluation.samples
-        found: list[Sample] = []
-        for i in [k * len(rows) // count for k in range(min(count, len(rows)))]:
-            ids = self.ids["validation"][i]
-            outputs = self._outputs(model, [ids], self.columns["validation"][[i]])
-            answer = self.answer.predictions([""], outputs, 1)[0].answer
-            snapshot: dict[str, Any] = {}
-            if isinstance(model, Model) and not found and not self.metadata.columns and snapshot_due(self.recipe, step):
-                few = ids[: snapshot_length(model)]
-                attention = attention_of(model, torch.tensor([few], device=next(model.parameters()).device))
-                snapshot = {"tokens": labels(self.tokenizer.inner, few), "attention": attention}
-                if attention is None or model.spec.prefix_tokens:
-                    snapshot = {}
-            target = self.answer.written(self.targets["validation"][i])
-            found.append(Sample(step=step, prompt=rows[i].text[:500], answer=answer, target=target, **snapshot))
-        return found
+    def sample(self, model: Built, i: int) -> tuple[str, Tensor]:
+        outputs = self._outputs(model, [self.ids["validation"][i]], self.columns["validation"][[i]])
+        return self.texts.parts["validation"][i].text[:500], outputs[0]
+
+    def snapshot(self, model: Built, i: int) -> dict[str, Any]:
+        """The attention between the first tokens of a text; none where other tokens stand in front of them."""
+        if not isinstance(model, Model) or model.spec.prefix_tokens:
+            return {}
+        few = self.ids["validation"][i][: snapshot_length(model)]
+        attention = attention_of(model, torch.tensor([few], device=next(model.parameters()).device))
+        return {} if attention is None else {"tokens": labels(self.tokenizer.inner, few), "attention": attention}
 
     def _encode(self, part: str, rows: Sequence[LabelledText]) -> None:
         self.encode(part, [row.where for row in rows], [row.target for row in rows], [row.others for row in rows])

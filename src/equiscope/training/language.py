@@ -42,12 +42,15 @@ class LanguageTask(TextTask):
     writes = True
     baselines: ClassVar[tuple[str, ...]] = ("lstm",)
 
+    passages: Passages  # none in the task of a run without data
+
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, passages: Passages | None = None) -> None:
         super().__init__(recipe, tokenizer)
         assert isinstance(recipe.data, Language)
-        self.config, self.passages = recipe.data, passages
-        self.sources = passages.sources if passages is not None else []
-        self.notes = [*(passages.notes if passages is not None else []), *overlap_notes(self.sources)]
+        self.config = recipe.data
+        if passages is not None:
+            self.passages, self.sources = passages, passages.sources
+            self.notes = [*passages.notes, *overlap_notes(self.sources)]
 
     @classmethod
     def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
@@ -67,36 +70,25 @@ class LanguageTask(TextTask):
             if spec.get("vocabulary") is None or spec.get("encoder") is not None:
                 what = "reads a source" if spec.get("encoder") is not None else "has no vocabulary"
                 raise InputError(f"The model of model.start {what}, so it continues no texts. Choose a language model.")
-            if size > spec["vocabulary"]:
-                raise InputError(
-                    f"The checkpoint knows {spec['vocabulary']} ids, but this tokenizer has {size}. "
-                    'Use data.tokens = "checkpoint", the tokenizer it was trained with.'
-                )
+            self.check_vocabulary(spec["vocabulary"])
             return spec
-        for name in ("vocabulary", "outputs"):
-            if name in self.recipe.model and spec[name] != size:
-                raise InputError(
-                    f"model.{name} is {spec[name]}, but the texts have {size} tokens. Leave it out: the data determines it."
-                )
+        self.check_stated({"vocabulary": size, "outputs": size}, "the texts have {} tokens")
         return spec | {"vocabulary": size, "outputs": size}
 
     def sizes(self, baseline: str) -> dict[str, Any]:
         return {"vocabulary": self.tokenizer.size, "outputs": self.tokenizer.size}
 
     def separator(self, model_separator: Sequence[int] | None) -> tuple[int, ...]:
-        assert self.passages is not None
         return tuple(model_separator) if model_separator and self.config.separator is None else self.passages.separator()
 
     def with_context(self, context: int) -> "LanguageTask":
         """The same data in passages of another length, for evaluation."""
-        assert self.passages is not None
         other, passages = copy.copy(self), copy.copy(self.passages)
         other.config = passages.config = msgspec.structs.replace(self.config, context=context)
         other.passages = passages
         return other
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
-        assert self.passages is not None
         size, span = self.recipe.budget.batch, self.config.context
         inputs, targets = (ids[share::shares] for ids in self.passages.batch(step, size))
         return Batch({"inputs": inputs, "targets": targets}, size * span, inputs.numel(), len(inputs), span)
@@ -108,7 +100,7 @@ class LanguageTask(TextTask):
 
     @property
     def parts(self) -> Sequence[str]:
-        return tuple(self.passages.ids) if self.passages is not None else ()
+        return tuple(self.passages.ids)
 
     @torch.no_grad()
     def evaluate(self, model: Built, part: str = "validation", most: int | None = None) -> dict[str, float]:
@@ -119,7 +111,6 @@ class LanguageTask(TextTask):
         most    passages that are read, from the beginning of the part; by default all
         raises  GuardFailed for a model that reads later tokens, if the recipe's `evaluation.guard` is on
         """
-        assert self.passages is not None
         if self.recipe.evaluation.guard and self.config.context > 1:
             guard(model, self.tokenizer.size, longest=min(self.config.context, LONGEST))
         device, span = next(model.parameters()).device, self.config.context
@@ -143,7 +134,6 @@ class LanguageTask(TextTask):
     @torch.no_grad()
     def outcomes(self, model: Built, part: str) -> Outcomes:
         """An example is a passage; its error is the loss of its tokens."""
-        assert self.passages is not None
         values, device = self.evaluate(model, part), next(model.parameters()).device
         lost, counts, first = [], [], []  # type: list[Tensor], list[Tensor], list[list[int]]
         for inputs, targets in self.passages.passages(
@@ -166,7 +156,6 @@ class LanguageTask(TextTask):
         )  # fmt: skip
 
     def visible_inputs(self, part: str, rows: Sequence[int]) -> list[dict[str, str]]:
-        assert self.passages is not None
         wanted, texts, first = set(rows), dict[int, str](), 0
         for inputs, _ in self.passages.passages(part, AT_ONCE // self.config.context + 1):
             texts |= {row: self.tokenizer.decode(inputs[row - first].tolist()) for row in wanted if 0 <= row - first < len(inputs)}
@@ -230,7 +219,6 @@ class LanguageTask(TextTask):
         return self.tokenizer.decode(new)
 
     def samples(self, model: Built, step: int) -> list[Sample]:
-        assert self.passages is not None
         line = self.passages.ids["validation"]
         span = self.config.context
         samples: list[Sample] = []

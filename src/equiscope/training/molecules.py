@@ -62,13 +62,16 @@ class MoleculesTask(Task):
     in_space: ClassVar[bool] = True
     ordered = ""  # places are numbers of an atom
 
+    frames: Frames  # none in the task of a run without data
+
     def __init__(self, recipe: Recipe, statistics: EnergyStatistics, frames: Frames | None = None) -> None:
         super().__init__(recipe)
         assert isinstance(recipe.data, Molecules)
-        self.config, self.statistics, self.frames = recipe.data, statistics, frames
-        self.sources, self.notes = (frames.sources, frames.notes) if frames is not None else ([], [])
+        self.config, self.statistics = recipe.data, statistics
+        if frames is not None:
+            self.frames, self.sources, self.notes = frames, frames.sources, frames.notes
         self.force_loss: ForceLoss | None = None
-        self.domain: AtomDomain | None = None  # of a run
+        self.atom_domain: AtomDomain | None = None  # of a run
 
     @classmethod
     def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
@@ -83,7 +86,7 @@ class MoleculesTask(Task):
     @classmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:
         task = cls(recipe, read_settings(folder / STATISTICS, EnergyStatistics, "what atoms this run knows"))
-        task.domain = AtomDomain.read(folder)
+        task.atom_domain = AtomDomain.read(folder)
         return task
 
     @classmethod
@@ -95,12 +98,10 @@ class MoleculesTask(Task):
         write_settings(folder / STATISTICS, self.statistics)
 
     def store_domain(self, folder: Path) -> None:
-        assert self.frames is not None
         if (domain := AtomDomain.of(self.frames)) is not None:
             domain.write(folder)
 
     def far(self, part: str, folder: Path, outcomes: Outcomes) -> tuple[np.ndarray, str] | None:
-        assert self.frames is not None
         errors = outcomes.errors
         if self.frames.periodic or (domain := AtomDomain.read(folder)) is None:
             return None
@@ -116,7 +117,7 @@ class MoleculesTask(Task):
         )
 
     def number_count(self, part: str) -> int:
-        return len(self.frames.parts.get(part, ())) if self.frames is not None else 0
+        return len(self.frames.parts.get(part, ()))
 
     @property
     def forceful(self) -> bool:
@@ -125,7 +126,7 @@ class MoleculesTask(Task):
 
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
         if "block" in spec:
-            return atom_transformer_spec(spec, self.statistics, self.frames is not None and self.frames.periodic)
+            return atom_transformer_spec(spec, self.statistics, self.frames.periodic)
         there = self.statistics.elements
         known = list(spec.get("elements", there))
         if missing := [symbol for symbol in there if symbol not in known]:
@@ -134,7 +135,7 @@ class MoleculesTask(Task):
             )
         if spec.get("readout", "energy") != "energy":
             raise InputError(f'model.readout is "{spec["readout"]}", but an energy is learned. Leave it out.')
-        if spec.get("cutoff") is None and self.frames is not None and self.frames.periodic:
+        if spec.get("cutoff") is None and self.frames.periodic:
             raise InputError(
                 "The frames are periodic, so every atom would have infinitely many neighbours. Set model.cutoff, in Å."
             )
@@ -153,7 +154,6 @@ class MoleculesTask(Task):
         return space
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
-        assert self.frames is not None
         size = self.recipe.budget.batch
         tensors = self.frames.batch(step, size, share, shares)
         return Batch(tensors, size, int((tensors["numbers"] > 0).sum()), len(tensors["numbers"]), tensors["numbers"].shape[1])
@@ -188,7 +188,7 @@ class MoleculesTask(Task):
 
     @property
     def parts(self) -> Sequence[str]:
-        return tuple(self.frames.parts) if self.frames is not None else ()
+        return tuple(self.frames.parts)
 
     @property
     def signatures(self) -> Mapping[str, str]:  # type: ignore[override]
@@ -210,7 +210,6 @@ class MoleculesTask(Task):
     @contextmanager
     def calibrated(self, model: Built) -> Iterator[None]:
         """Inside, the last bias is set such that the mean error of training energies is 0; in training it converges last."""
-        assert self.frames is not None
         bias = model.last.bias if isinstance(model, SpaceModel) else getattr(model.output_layer, "bias", None)
         if bias is None:
             yield
@@ -237,7 +236,6 @@ class MoleculesTask(Task):
     @torch.no_grad()
     def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
         """forces: mean absolute error in meV/Å, if there are any; energy: in meV."""
-        assert self.frames is not None
         space, device = _in_space(model, self.statistics), next(model.parameters()).device
         energies, each, forces = [], [], []
         for t in self.frames.groups(part, AT_ONCE):
@@ -263,7 +261,6 @@ class MoleculesTask(Task):
         """And the change of predictions under a random rotation of each molecule: rounding only, for a rotationally symmetric
         model.
         """
-        assert self.frames is not None
         space, device, first = _in_space(model, self.statistics), next(model.parameters()).device, 0
         energies, forces = [], []
         for t in self.frames.groups(part, AT_ONCE):
@@ -284,7 +281,6 @@ class MoleculesTask(Task):
     @torch.no_grad()
     def outcomes(self, model: Built, part: str) -> Outcomes:
         """The errors of energies and forces, frame by frame; `final` adds the changes under rotations."""
-        assert self.frames is not None
         space, device = _in_space(model, self.statistics), next(model.parameters()).device
         true, predicted, atoms, forces = [], [], [], []  # type: list[float], list[float], list[int], list[tuple[float, float, int]]
         faults = Faults()
@@ -328,7 +324,6 @@ class MoleculesTask(Task):
         )  # fmt: skip
 
     def visible_inputs(self, part: str, rows: Sequence[int]) -> list[dict[str, str]]:
-        assert self.frames is not None
         return [{"picture": drawn(self.frames.parts[part][row])} for row in rows]
 
     @property
@@ -337,7 +332,6 @@ class MoleculesTask(Task):
 
     def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
         """How many atoms of each element a molecule has; its energy beyond those of its atoms and their mean binding."""
-        assert self.frames is not None
         known = [NUMBERS[symbol] for symbol in self.statistics.elements]
         counts = np.array([[(frame.numbers == n).sum() for n in known] for frame in self.frames.parts[part]], dtype=np.float64)
         energies = np.array([frame.energy for frame in self.frames.parts[part]])
@@ -363,7 +357,7 @@ class MoleculesTask(Task):
             for few in batches([len(frame.numbers) for frame in group], AT_ONCE, PAIRS):
                 t = {name: x.to(device) for name, x in joined(group[few]).items()}
                 predicted = space.energy_and_forces(t["numbers"], t["positions"], t.get("cell"))
-                known = self.domain if group[0].cell is None else None
+                known = self.atom_domain if group[0].cell is None else None
                 far = known.distances(group[few]) if known is not None else np.full(len(group[few]), np.nan)
                 predictions += map(self._prediction, group[few], predicted.energy.tolist(), predicted.forces.cpu(), far.tolist())
         return predictions
@@ -393,7 +387,6 @@ class MoleculesTask(Task):
     @torch.no_grad()
     def samples(self, model: Built, step: int) -> list[Sample]:
         """Predicted energies of frames at regular intervals in the validation part."""
-        assert self.frames is not None
         frames_, count, space = self.frames.parts["validation"], self.recipe.evaluation.samples, _in_space(model, self.statistics)
         device, samples = next(model.parameters()).device, []  # type: Any, list[Sample]
         for frame in [frames_[i * len(frames_) // count] for i in range(min(count, len(frames_)))]:

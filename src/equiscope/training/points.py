@@ -13,7 +13,6 @@ from equiscope.data.targets import target_kind
 from equiscope.errors import InputError
 from equiscope.geometry.model import POINT, SpaceModel
 from equiscope.models import Built
-from equiscope.record import Sample
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.training import answers
 from equiscope.training.answer_task import AnswerTask
@@ -35,14 +34,17 @@ class PointsTask(AnswerTask):
     in_space: ClassVar[bool] = True
     ordered = ""  # a set has no order
 
+    points: LabelledPoints  # none in the task of a run without data
+
     def __init__(self, recipe: Recipe, answer: Answer, points: LabelledPoints | None = None) -> None:
         super().__init__(recipe)
         assert isinstance(recipe.data, PointSets)
-        self.config, self.points = recipe.data, points
+        self.config = recipe.data
         self.set_answer(answer)
-        for part, rows in (points.parts if points is not None else {}).items():
-            self.encode(part, [row.name for row in rows], [row.target for row in rows])
-        self.sources = points.sources if points is not None else []
+        if points is not None:
+            self.points, self.sources = points, points.sources
+            for part, rows in points.parts.items():
+                self.encode(part, [row.name for row in rows], [row.target for row in rows])
 
     @classmethod
     def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
@@ -65,7 +67,6 @@ class PointsTask(AnswerTask):
         answers.save(self.answer, folder)
 
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
-        assert self.points is not None
         rows = [row for some in self.points.parts.values() for row in some]
         symbols = [SYMBOLS[n - 1] for n in torch.cat([row.numbers for row in rows]).unique().tolist()]
         there = symbols if rows[0].has_elements else [POINT]
@@ -80,7 +81,6 @@ class PointsTask(AnswerTask):
         return spec | {"elements": known, "readout": "class", "classes": self.answer.outputs}
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
-        assert self.points is not None
         size = self.recipe.budget.batch
         rows = [example for _, example in self.points.sampler.batch(step, size)[share::shares]]
         tensors = padded([self.points.parts["train"][i] for i in rows]) | {"targets": self.targets["train"][rows]}
@@ -90,17 +90,11 @@ class PointsTask(AnswerTask):
         t = batch.tensors
         return self.answer.loss(model(t["numbers"], t["positions"], t.get("cell")), t["targets"], self.config.smoothing)
 
-    @property
-    def parts(self) -> Sequence[str]:
-        return tuple(self.points.parts) if self.points is not None else ()
-
     def outcomes(self, model: Built, part: str) -> Outcomes:
-        assert self.points is not None
         rows = self.points.parts[part]
         return self.answer.outcomes([row.name for row in rows], self._outputs(model, rows), self.targets[part], "sets")
 
     def visible_inputs(self, part: str, rows: Sequence[int]) -> list[dict[str, str]]:
-        assert self.points is not None
         sets = [self.points.parts[part][row] for row in rows]
         return [
             {"picture": drawn(MoleculeFrame(one.name, 0, one.numbers, one.positions, 0.0))} if one.has_elements else {}
@@ -109,7 +103,6 @@ class PointsTask(AnswerTask):
 
     def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
         """How many points of each element there are, in all, and how far the points spread in three directions."""
-        assert self.points is not None
         rows = self.points.parts[part]
         counts = torch.stack([torch.bincount(row.numbers, minlength=len(SYMBOLS) + 1) for row in rows]).double()
         spread = torch.stack([torch.linalg.svdvals(_centred(row.positions.double())) / len(row.numbers) ** 0.5 for row in rows])
@@ -128,18 +121,9 @@ class PointsTask(AnswerTask):
     def model_inputs(self, model: Built, example: str) -> ModelInputs:
         raise InputError("A model of points in space has no row of words, patches or slices to look at. Ask it: equiscope predict.")
 
-    def samples(self, model: Built, step: int) -> list[Sample]:
-        """Answers for sets at regular intervals in the validation part."""
-        assert self.points is not None
-        rows, count = self.points.parts["validation"], self.recipe.evaluation.samples
-        chosen = [i * len(rows) // count for i in range(min(count, len(rows)))]
-        return [
-            Sample(
-                step=step, prompt=rows[i].name.rpartition("/")[2], answer=self.answer.text_of(self._outputs(model, [rows[i]])[0]),
-                target=self.answer.written(self.targets["validation"][i]),
-            )
-            for i in chosen
-        ]  # fmt: skip
+    def sample(self, model: Built, i: int) -> tuple[str, Tensor]:
+        one = self.points.parts["validation"][i]
+        return one.name.rpartition("/")[2], self._outputs(model, [one])[0]
 
     @torch.no_grad()
     def _outputs(self, model: Built, rows: Sequence[PointSet]) -> Tensor:

@@ -6,6 +6,7 @@ from pathlib import Path
 from equiscope.errors import InputError, UnknownName
 from equiscope.record.run import Run, read_run
 from equiscope.training.images import ImagesTask
+from equiscope.training.input_domain import InputDomain
 from equiscope.training.labelled_texts import TextsTask
 from equiscope.training.language import LanguageTask
 from equiscope.training.molecules import MoleculesTask
@@ -37,6 +38,8 @@ def load_task(folder: Path) -> tuple[Run, Task]:
     run = read_run(folder, entries=False)
     recipe_ = recipe(run.recipe, str(folder / "run.json"))
     task = task_of(recipe_).from_run(recipe_, folder)
+    if task.input_names:
+        task.domain = InputDomain.read(folder, task.input_names)
     outputs = run.spec.get("outputs")
     if task.classes and outputs not in (None, len(task.classes)):
         raise InputError(

@@ -15,7 +15,7 @@ from equiscope.data.targets import target_kind
 from equiscope.data.texts import named_files
 from equiscope.errors import InputError
 from equiscope.models import Built
-from equiscope.record import Sample, TokenSequence
+from equiscope.record import TokenSequence
 from equiscope.training import answers
 from equiscope.training.answer_task import AnswerTask
 from equiscope.training.answers import Answer
@@ -35,19 +35,22 @@ class RowsTask(AnswerTask):
     better: Literal["less", "more"] = "more"
     ordered = ""  # a row is a set of columns: each has its own tokens
 
+    rows: LabelledRows  # none in the task of a run without data
+
     def __init__(
         self, recipe: Recipe, answer: Answer, read_columns: MetadataColumns, rows: LabelledRows | None = None
     ) -> None:  # fmt: skip
         super().__init__(recipe)
         assert isinstance(recipe.data, Tabular)
-        self.config, self.read_columns, self.rows = recipe.data, read_columns, rows
+        self.config, self.read_columns = recipe.data, read_columns
         self.set_answer(answer)
-        self.sources = rows.sources if rows is not None else []
-        self.notes = [*(rows.notes if rows is not None else []), *overlap_notes(self.sources)]
         self.ids: dict[str, Tensor] = {}
-        for part, some in (rows.parts if rows is not None else {}).items():
-            self.encode(part, [row.where for row in some], [row.target for row in some])
-            self.ids[part] = self._ids(some)
+        if rows is not None:
+            self.rows, self.sources = rows, rows.sources
+            self.notes = [*rows.notes, *overlap_notes(self.sources)]
+            for part, some in rows.parts.items():
+                self.encode(part, [row.where for row in some], [row.target for row in some])
+                self.ids[part] = self._ids(some)
 
     @classmethod
     def from_recipe(cls, recipe: Recipe, recipe_folder: Path | None = None) -> Self:
@@ -78,21 +81,15 @@ class RowsTask(AnswerTask):
         size, outputs = sum(self.read_columns.sizes), self.answer.outputs
         if "start" in self.recipe.model or spec.get("encoder") is not None:
             raise InputError("Rows of a table take a model of their own columns: no model.start, and no encoder. Leave them out.")
-        for name, needed in (("vocabulary", size), ("outputs", outputs)):
-            if self.recipe.model.get(name) not in (None, needed):
-                raise InputError(
-                    f"model.{name} is {self.recipe.model[name]}, but the data needs {needed}. Leave it out: the data determines it."
-                )
+        self.check_stated({"vocabulary": size, "outputs": outputs}, "the data needs {}")
         readout = self.recipe.model.get("readout", "mean")
-        if readout in ("each", "concatenation"):
-            raise InputError(f'model.readout {readout!r} gives no one answer a row. Use "mean" or "class".')
+        self.check_readout(readout, "row", '"mean" or "class"')
         return spec | {
             "vocabulary": size, "outputs": outputs, "readout": readout, "tied": False,
             "output": {"bias": True} | self.recipe.model.get("output", {}),
         }  # fmt: skip
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
-        assert self.rows is not None
         size = self.recipe.budget.batch
         rows = [row for _, row in self.rows.sampler.batch(step, size)[share::shares]]
         ids = self.ids["train"][rows]
@@ -101,22 +98,15 @@ class RowsTask(AnswerTask):
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         return self.answer.loss(model(batch.tensors["inputs"]), batch.tensors["targets"], self.config.smoothing)
 
-    @property
-    def parts(self) -> Sequence[str]:
-        return tuple(self.ids)
-
     def outcomes(self, model: Built, part: str) -> Outcomes:
-        assert self.rows is not None
         names = [self._line(row) for row in self.rows.parts[part]]
         return self.answer.outcomes(names, self._outputs(model, self.ids[part]), self.targets[part], "rows")
 
     def visible_inputs(self, part: str, rows: Sequence[int]) -> list[dict[str, str]]:
-        assert self.rows is not None
         return [{"text": self._line(self.rows.parts[part][row], len(self.config.columns))} for row in rows]
 
     def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
         """Numbers as they are, the mean where there is none; and the values of other columns as 0 and 1."""
-        assert self.rows is not None
         tokens = self.read_columns.tokens([row.text for row in self.rows.parts[part]])
         found = [self.read_columns.one_hot(tokens).numpy()[:, self._of_values()]]
         for k, column in enumerate(self.read_columns.columns):
@@ -127,7 +117,6 @@ class RowsTask(AnswerTask):
         return np.concatenate(found, -1), self.targets[part]
 
     def simple_groups(self, part: str) -> Sequence[str]:
-        assert self.rows is not None
         return [row.others.group for row in self.rows.parts[part]]
 
     def predict(self, model: Built, inputs: Sequence[str], **options: Any) -> list[Prediction]:
@@ -143,21 +132,8 @@ class RowsTask(AnswerTask):
             (self._ids([row]).to(next(model.parameters()).device),), [TokenSequence(name="row", kind="tokens", labels=labels)]
         )  # fmt: skip
 
-    def samples(self, model: Built, step: int) -> list[Sample]:
-        """Answers for rows at regular intervals in the validation part."""
-        assert self.rows is not None
-        rows, count = self.rows.parts["validation"], self.recipe.evaluation.samples
-        chosen = [k * len(rows) // count for k in range(min(count, len(rows)))]
-        if not chosen:
-            return []
-        outputs = self._outputs(model, self.ids["validation"][chosen])
-        return [
-            Sample(
-                step=step, prompt=self._line(rows[i]), answer=self.answer.text_of(own),
-                target=self.answer.written(self.targets["validation"][i]),
-            )
-            for i, own in zip(chosen, outputs, strict=True)
-        ]  # fmt: skip
+    def sample(self, model: Built, i: int) -> tuple[str, Tensor]:
+        return self._line(self.rows.parts["validation"][i]), self._outputs(model, self.ids["validation"][i : i + 1])[0]
 
     def _ids(self, rows: Sequence[LabelledText]) -> Tensor:
         """The ids of rows [N, columns]: tokens of all columns, counted one after another."""

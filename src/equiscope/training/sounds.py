@@ -27,14 +27,14 @@ from equiscope.data.sounds import (
 from equiscope.data.targets import target_kind
 from equiscope.errors import InputError
 from equiscope.models import Built, Model
-from equiscope.record import Sample, TokenSequence
+from equiscope.record import TokenSequence
 from equiscope.tokens import Tokens, read_sound
 from equiscope.training import answers
 from equiscope.training.answer_task import AnswerTask
 from equiscope.training.answers import Answer
-from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
+from equiscope.training.attention_snapshot import attention_of, snapshot_length
 from equiscope.training.folder import read_settings, write_settings
-from equiscope.training.input_domain import InputDomain, InputNumbers
+from equiscope.training.input_domain import InputNumbers
 from equiscope.training.measures import Outcomes
 from equiscope.training.metadata_columns import MetadataColumns
 from equiscope.training.recipe import Recipe
@@ -57,17 +57,20 @@ class SoundsTask(AnswerTask):
         "samples a second of the file", "seconds", "level in dB", "middle of the spectrum in Hz", "95 % of the spectrum below Hz",
     )  # fmt: skip
 
+    recordings: Recordings  # none in the task of a run without data
+
     def __init__(
         self, recipe: Recipe, sound_format: SoundFormat, answer: Answer, recordings: Recordings | None = None,
         metadata: MetadataColumns | None = None,
     ) -> None:  # fmt: skip
         super().__init__(recipe)
         assert isinstance(recipe.data, Sounds)
-        self.config, self.format, self.recordings = recipe.data, sound_format, recordings
+        self.config, self.format = recipe.data, sound_format
         self.set_answer(answer, metadata)
-        self.sources, self.notes = (recordings.sources, recordings.notes) if recordings is not None else ([], [])
-        for part, some in (recordings.parts if recordings is not None else {}).items():
-            self.encode(part, [r.name for r in some], [r.target for r in some], [r.others for r in some])
+        if recordings is not None:
+            self.recordings, self.sources, self.notes = recordings, recordings.sources, recordings.notes
+            for part, some in recordings.parts.items():
+                self.encode(part, [r.name for r in some], [r.target for r in some], [r.others for r in some])
         changes = self.config.augment
         if self.config.tokens == "raw" and (changes.bands or changes.windows or changes.warp):
             self.notes = [
@@ -94,9 +97,7 @@ class SoundsTask(AnswerTask):
                 f"{len(sound_format.mean)} means, but the recipe makes {wide} numbers a window. Train again, or bring it back."
             )
         metadata = MetadataColumns.read(folder, recipe.data.metadata)
-        task = cls(recipe, sound_format, answers.read(folder), metadata=metadata)
-        task.domain = InputDomain.read(folder, cls.input_names)
-        return task
+        return cls(recipe, sound_format, answers.read(folder), metadata=metadata)
 
     @classmethod
     def for_evaluation(cls, recipe: Recipe, folder: Path, names: Sequence[str]) -> Self:
@@ -124,14 +125,7 @@ class SoundsTask(AnswerTask):
             return spec
         if spec.get("vocabulary") is not None:
             raise InputError(f"model.vocabulary is {spec['vocabulary']}, but sounds have no vocabulary. Leave it out.")
-        for name, given, needed in (
-            ("input.features", entry_fields.get("features"), size),
-            ("outputs", self.recipe.model.get("outputs"), outputs),
-        ):
-            if given not in (None, needed):
-                raise InputError(
-                    f"model.{name} is {given}, but the recordings have {needed}. Leave it out: the data determines it."
-                )
+        self.check_stated({"input.features": size, "outputs": outputs}, "the recordings have {}")
         if spec.setdefault("readout", "mean") == "each":
             raise InputError('model.readout "each" answers for every token, but a recording has one answer. Use "mean" or "class".')
         if "stem" in entry_fields:
@@ -165,7 +159,6 @@ class SoundsTask(AnswerTask):
         return {"shape": (most_tokens(self.config, rate), wide), "outputs": self.answer.outputs}
 
     def longest(self) -> Iterator[tuple[Literal["model", "encoder"], Tensor]]:
-        assert self.recordings is not None
         for part, recordings in self.recordings.parts.items():
             longest = max((r.wave for r in recordings), key=len)
             if part == "train" and self.config.augment is not None:
@@ -173,7 +166,6 @@ class SoundsTask(AnswerTask):
             yield "model", tokens_of(self.config, self.format, [longest]).positions[0]
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
-        assert self.recordings is not None
         size = self.recipe.budget.batch
         tokens, rows = self.recordings.batch(step, size, share, shares)
         assert tokens.valid is not None
@@ -192,13 +184,8 @@ class SoundsTask(AnswerTask):
         outputs = model(tokens, **({"columns": t["columns"]} if "columns" in t else {}))
         return self.answer.loss(outputs, t["targets"], self.config.smoothing)
 
-    @property
-    def parts(self) -> Sequence[str]:
-        return tuple(self.recordings.parts) if self.recordings is not None else ()
-
     @torch.no_grad()
     def outcomes(self, model: Built, part: str) -> Outcomes:
-        assert self.recordings is not None
         device, outputs = next(model.parameters()).device, []
         columns = self.columns[part].split(AT_ONCE)
         for (tokens, _), own in zip(self.recordings.recordings(part, AT_ONCE), columns, strict=True):
@@ -208,12 +195,10 @@ class SoundsTask(AnswerTask):
 
     def visible_inputs(self, part: str, rows: Sequence[int]) -> list[dict[str, str]]:
         """Spectrograms: time to the right, frequency upwards, darker for more energy."""
-        assert self.recordings is not None
         return [{"picture": address(spectrogram(self.recordings.parts[part][row].wave))} for row in rows]
 
     def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
         """The mean of the tokens of each third of a recording, and the logarithm of its length."""
-        assert self.recordings is not None
         rows = []
         for tokens, _ in self.recordings.recordings(part, AT_ONCE):
             assert tokens.valid is not None
@@ -225,7 +210,6 @@ class SoundsTask(AnswerTask):
 
     def simple_groups(self, part: str) -> Sequence[str]:
         """The column of groups, or else the fields of file names that part the recordings, such as speakers."""
-        assert self.recordings is not None
         fields = sorted({name for wanted in self.config.where.values() for name in wanted} - {"label"})
         return [r.others.group or " ".join(r.name_fields[name] for name in fields) for r in self.recordings.parts[part]]
 
@@ -249,7 +233,6 @@ class SoundsTask(AnswerTask):
         return self.predictions([r.name for r in recordings], torch.cat(outputs), top, numbers)
 
     def input_numbers(self, part: str, training_ids: str = "") -> InputNumbers | None:
-        assert self.recordings is not None
         return _input_numbers(self.recordings.parts[part], self.format.rate)
 
     def _wave(self, path: str, longest: float | None = None) -> Tensor:
@@ -273,26 +256,19 @@ class SoundsTask(AnswerTask):
         return ModelInputs((tokens,), [line])
 
     @torch.no_grad()
-    def samples(self, model: Built, step: int) -> list[Sample]:
-        """Predictions for recordings at regular intervals in the validation part."""
-        assert self.recordings is not None
-        recordings, count = self.recordings.parts["validation"], self.recipe.evaluation.samples
-        device, samples = next(model.parameters()).device, []  # type: Any, list[Sample]
-        for index in [i * len(recordings) // count for i in range(min(count, len(recordings)))]:
-            recording = recordings[index]
-            tokens = tokens_of(self.config, self.format, [recording.wave]).to(device=device)
-            columns = self.columns["validation"][index : index + 1].to(device)
-            answer = self.answer.text_of(model(tokens, **self.column_inputs(columns)).float().cpu()[0])
-            target = self.answer.written(self.targets["validation"][index])
-            given = recording.name.rpartition(": ")[2].rpartition("/")[2]
-            take_snapshot = isinstance(model, Model) and not samples and snapshot_due(self.recipe, step)
-            snapshot = self._attention_snapshot(model, tokens) if take_snapshot else {}
-            samples.append(Sample(step=step, prompt=given, answer=answer, target=target, **snapshot))
-        return samples
+    def sample(self, model: Built, i: int) -> tuple[str, Tensor]:
+        recording, device = self.recordings.parts["validation"][i], next(model.parameters()).device
+        tokens = tokens_of(self.config, self.format, [recording.wave]).to(device=device)
+        columns = self.columns["validation"][i : i + 1].to(device)
+        name = recording.name.rpartition(": ")[2].rpartition("/")[2]
+        return name, model(tokens, **self.column_inputs(columns)).float().cpu()[0]
 
-    def _attention_snapshot(self, model: Built, tokens: Tokens) -> dict[str, Any]:
+    def snapshot(self, model: Built, i: int) -> dict[str, Any]:
         """The attention between the first windows of a recording, with their times."""
-        assert isinstance(model, Model)
+        if not isinstance(model, Model):
+            return {}
+        wave = self.recordings.parts["validation"][i].wave
+        tokens = tokens_of(self.config, self.format, [wave]).to(device=next(model.parameters()).device)
         first = slice(0, snapshot_length(model))
         excerpt = Tokens(x=tokens.x[0, first], positions=tokens.positions[0, first], order=tokens.order[first])
         unit = " s" if self.config.positions == "seconds" else ""

@@ -39,7 +39,6 @@ class SyntheticTask(TextTask):
         self.config = recipe.data
         self.generated = SyntheticExamples(self.config, recipe.seed)
         super().__init__(recipe, tokenizer or by_words(" ".join(self.generated.words)))
-        self.sources = []
         self.ordered = "" if self.config.generate == "addition" else "rope"
         self.writes = self.config.answers_are_read
         self._chances: dict[str, float] = {}
@@ -76,11 +75,7 @@ class SyntheticTask(TextTask):
                 f"The model of model.start has a vocabulary of {spec.get('vocabulary')}, but this task has {size} tokens. "
                 "Start from a run of the same task and data.symbols."
             )
-        for name in ("vocabulary", "outputs"):
-            if name in self.recipe.model and spec[name] != size:
-                raise InputError(
-                    f"model.{name} is {spec[name]}, but the task has {size} tokens. Leave it out: the data determines it."
-                )
+        self.check_stated({"vocabulary": size, "outputs": size}, "the task has {} tokens")
         if spec.get("readout", "each") != "each":
             raise InputError(f'model.readout is "{spec["readout"]}", but the answers stand at single tokens. Set it to "each".')
         return spec | {"vocabulary": size, "outputs": size}

@@ -11,13 +11,13 @@ from equiscope.data.labelled_texts import LabelledText, LabelledTexts
 from equiscope.data.tagged_texts import TaggedTexts, Tags, read
 from equiscope.data.texts import named_files
 from equiscope.errors import InputError
-from equiscope.models import Built, Model
+from equiscope.models import Built
 from equiscope.record import Sample, TokenSequence
 from equiscope.tokens.labels import labels
 from equiscope.tokens.tokenizer import Tokenizer
 from equiscope.training import answers
 from equiscope.training.answers import Answer, OneClass, WordLabels
-from equiscope.training.attention_snapshot import attention_of, snapshot_due, snapshot_length
+from equiscope.training.attention_snapshot import snapshot_due
 from equiscope.training.labelled_texts import AT_ONCE, PAIRS, TextsTask, excerpt, make_tokenizer, padded
 from equiscope.training.measures import Outcomes
 from equiscope.training.metadata_columns import MetadataColumns
@@ -87,7 +87,6 @@ class TagsTask(TextsTask):
         return ids[:most], [-1 if at is None or at >= most else at for at in first]
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
-        assert self.texts is not None
         every = self.texts.sampler.similar(step, self.recipe.budget.batch, self.lengths)
         rows = every[share::shares]
         ids, valid = padded([self.ids["train"][i] for i in rows])
@@ -110,7 +109,6 @@ class TagsTask(TextsTask):
         return {name: value for name, value in self.outcomes(model, part).values.items() if name not in each}
 
     def outcomes(self, model: Built, part: str) -> Outcomes:
-        assert self.texts is not None
         rows = self.texts.parts[part]
         outputs = torch.cat(self._of_words(model, self.ids[part], self.words[part]))
         return self.answer.outcomes_of_texts([row.text for row in rows], list(map(excerpt, rows)), outputs, self.targets[part])
@@ -125,12 +123,10 @@ class TagsTask(TextsTask):
 
     def simple_groups(self, part: str) -> Sequence[str]:
         """The text of each word: a text is in one part."""
-        assert self.texts is not None
         return [str(i) for i, row in enumerate(self.texts.parts[part]) for _ in row.text]
 
     def simple_features(self, part: str) -> tuple[Any, Tensor] | None:
         """Hashed words, their ends and whether they begin with a capital: of each word, and of two on either side."""
-        assert self.texts is not None
         try:
             from sklearn.feature_extraction import FeatureHasher  # type: ignore[import-untyped]
         except ImportError:
@@ -148,7 +144,6 @@ class TagsTask(TextsTask):
 
     def simple_metrics(self, part: str) -> dict[str, dict[str, float]]:
         """The most frequent label of each word in the training part."""
-        assert self.texts is not None
         texts = [row.text for row in self.texts.parts[part]]
         found = self.answer.of_texts(texts, self.answer.most_frequent(texts), self.targets[part].numpy())
         return {"most frequent label": {one.name: one.point for one in found}}
@@ -178,18 +173,12 @@ class TagsTask(TextsTask):
 
     def samples(self, model: Built, step: int) -> list[Sample]:
         """Answers for texts at regular intervals in the validation part."""
-        assert self.texts is not None
         rows, count = self.texts.parts["validation"], self.recipe.evaluation.samples
         of_text = self.targets["validation"].split([len(words) for words in self.words["validation"]])
         found: list[Sample] = []
         for i in [k * len(rows) // count for k in range(min(count, len(rows)))]:
-            ids = self.ids["validation"][i]
-            (outputs,) = self._of_words(model, [ids], [self.words["validation"][i]])
-            snapshot: dict[str, Any] = {}
-            if isinstance(model, Model) and not found and snapshot_due(self.recipe, step) and not model.spec.prefix_tokens:
-                few = ids[: snapshot_length(model)]
-                attention = attention_of(model, torch.tensor([few], device=next(model.parameters()).device))
-                snapshot = {"tokens": labels(self.tokenizer.inner, few), "attention": attention} if attention is not None else {}
+            (outputs,) = self._of_words(model, [self.ids["validation"][i]], [self.words["validation"][i]])
+            snapshot = {} if found or not snapshot_due(self.recipe, step) else self.snapshot(model, i)
             answer, target = (self.answer.joined(rows[i].text, x.tolist()) for x in (outputs.argmax(-1), of_text[i]))
             found.append(Sample(step=step, prompt=" ".join(rows[i].text)[:500], answer=answer, target=target, **snapshot))
         return found

@@ -132,6 +132,7 @@ class Task(ABC):
     notes    messages about the data, such as what was left out
     signatures  how metrics of the last `final` were computed, where their names do not say it
     folder   of the run during training, where `final` may write files
+    domain   of a run: which inputs are usual; None for a run that has none
     ordered  a suitable position scheme, if the order of the tokens matters; else empty
     writes   whether the model predicts tokens that it then reads, so that it needs a causal mask
     input_names, training_ids  names of `input_numbers`; of texts, the token ids of the training part
@@ -153,9 +154,10 @@ class Task(ABC):
     notes: Sequence[str] = ()
     signatures: Mapping[str, str] = {}
     folder: Path | None = None
+    domain: InputDomain | None = None
 
     def __init__(self, recipe: Recipe) -> None:
-        self.recipe = recipe
+        self.recipe, self.sources = recipe, []
 
     @classmethod
     def better_for(cls, recipe: Recipe) -> Literal["less", "more"]:
@@ -165,6 +167,18 @@ class Task(ABC):
     @abstractmethod
     def resolved_fields(self, spec: dict[str, Any]) -> dict[str, Any]:
         """The fields of a spec with those that the data determines (vocabulary, outputs); refuses contradictions."""
+
+    def check_stated(self, sizes: Mapping[str, Any], fact: str) -> None:
+        """Raise InputError if the recipe states another size than the data has.
+
+        sizes  by the path of a field of the model; fact: what the data has, with {} for the size
+        """
+        for path, size in sizes.items():
+            stated: Any = self.recipe.model
+            for name in path.split("."):
+                stated = (stated or {}).get(name)
+            if stated not in (None, size):
+                raise InputError(f"model.{path} is {stated}, but {fact.format(size)}. Leave it out: the data determines it.")
 
     def sizes(self, baseline: str) -> dict[str, Any]:
         """The fields of a baseline that the data determines."""

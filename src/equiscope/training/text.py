@@ -8,17 +8,16 @@ import numpy as np
 
 from equiscope.errors import InputError
 from equiscope.tokens.tokenizer import FILE, Tokenizer
-from equiscope.training.input_domain import InputDomain, InputNumbers
+from equiscope.training.input_domain import InputNumbers
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import Task
 
 
 class TextTask(Task):
-    """A task whose examples are ids of a tokenizer. domain: of a run, which texts are usual; None for a run that has none."""
+    """A task whose examples are ids of a tokenizer."""
 
     input_names = ("tokens", "characters a token", "share of tokens that training never had")
     tokenizer: Tokenizer
-    domain: InputDomain | None = None
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer) -> None:
         super().__init__(recipe)
@@ -26,9 +25,15 @@ class TextTask(Task):
 
     @classmethod
     def from_run(cls, recipe: Recipe, folder: Path) -> Self:
-        task = cls(recipe, Tokenizer.read(folder))
-        task.domain = InputDomain.read(folder, cls.input_names)
-        return task
+        return cls(recipe, Tokenizer.read(folder))
+
+    def check_vocabulary(self, vocabulary: int) -> None:
+        """Raise InputError if the tokenizer has more ids than the vocabulary of a checkpoint."""
+        if self.tokenizer.size > vocabulary:
+            raise InputError(
+                f"The checkpoint knows {vocabulary} ids, but this tokenizer has {self.tokenizer.size}. "
+                'Use data.tokens = "checkpoint", the tokenizer it was trained with.'
+            )
 
     def texts_of(self, part: str) -> Sequence[str]:
         """The texts that are read of a part, one for each example of `outcomes`; none where an example is no whole text."""

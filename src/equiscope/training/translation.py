@@ -46,14 +46,16 @@ class TranslationTask(TextTask):
     writes = True
     better: Literal["less", "more"] = "more"
 
+    pairs: Pairs  # none in the task of a run without data
+
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, pairs: Pairs | None = None) -> None:
         super().__init__(recipe, tokenizer)
         assert isinstance(recipe.data, Translation)
         self.data: Translation = recipe.data
-        self.pairs = pairs
         self.end, self.start, self.padding = (special(tokenizer, names) for names in (END, START, PADDING))
-        self.sources = pairs.sources if pairs is not None else []
-        self.notes = [*(pairs.notes if pairs is not None else []), *overlap_notes(self.sources)]
+        if pairs is not None:
+            self.pairs, self.sources = pairs, pairs.sources
+            self.notes = [*pairs.notes, *overlap_notes(self.sources)]
         self.signatures: dict[str, str] = {}
         self._cost: np.ndarray | None = None
 
@@ -79,22 +81,13 @@ class TranslationTask(TextTask):
                 "Set model.dropout, e.g. 0.3; or leave data.rdrop out."
             )
         if "start" in self.recipe.model:
-            if size > min(spec["vocabulary"], encoder["vocabulary"]):
-                raise InputError(
-                    f"The checkpoint knows {spec['vocabulary']} ids, but this tokenizer has {size}. "
-                    'Use data.tokens = "checkpoint", the tokenizer it was trained with.'
-                )
+            self.check_vocabulary(min(spec["vocabulary"], encoder["vocabulary"]))
             return spec
-        sizes = {f"model.{name}": self.recipe.model.get(name) for name in ("vocabulary", "outputs")}
-        sizes["model.encoder.vocabulary"] = self.recipe.model.get("encoder", {}).get("vocabulary")
-        for name, value in sizes.items():
-            if value is not None and value != size:
-                raise InputError(f"{name} is {value}, but the texts have {size} tokens. Leave it out: the data determines it.")
+        self.check_stated({"vocabulary": size, "outputs": size, "encoder.vocabulary": size}, "the texts have {} tokens")
         return spec | {"vocabulary": size, "outputs": size, "encoder": encoder | {"vocabulary": size}}
 
     def longest(self) -> Iterator[tuple[Literal["model", "encoder"], Tensor]]:
         """Over all parts; for evaluated parts, the longest translation that is allowed."""
-        assert self.pairs is not None
         source_lengths = {part: int(source.lengths.max()) for part, (source, _) in self.pairs.ids.items()}
         target_length = max(int(target.lengths.max()) for _, target in self.pairs.ids.values())
         dtype = torch.get_default_dtype()
@@ -107,7 +100,6 @@ class TranslationTask(TextTask):
         )
 
     def batch(self, step: int, share: int = 0, shares: int = 1) -> Batch:
-        assert self.pairs is not None
         whole = self.pairs.batch(step, self.recipe.budget.batch)
         return self.batched(whole[share::shares], sum(len(row.target) for row in whole), whole[0])
 
@@ -146,11 +138,10 @@ class TranslationTask(TextTask):
 
     @property
     def parts(self) -> Sequence[str]:
-        return tuple(self.pairs.ids) if self.pairs is not None else ()
+        return tuple(self.pairs.ids)
 
     def evaluate(self, model: Built, part: str = "validation") -> dict[str, float]:
         """greedy bleu: cased, 13a, of the part's first 1024 pairs; loss: nats per token, without label smoothing."""
-        assert self.pairs is not None
         pairs = self.pairs.texts[part][:FOLLOWED]
         translations = self.translated(model, [pair.source for pair in pairs], beams=1)
         score = bleu.greedy(translations, [pair.target for pair in pairs], self.language)
@@ -162,7 +153,6 @@ class TranslationTask(TextTask):
 
         Writes the translations and signatures into the run's folder, if there is one.
         """
-        assert self.pairs is not None
         return self._measured(model, part)[0]
 
     def outcomes(self, model: Built, part: str) -> Outcomes:
@@ -172,7 +162,6 @@ class TranslationTask(TextTask):
         return replace(found, extra={name: value for name, value in values.items() if name not in first})
 
     def _measured(self, model: Built, part: str) -> tuple[dict[str, float], Outcomes]:
-        assert self.pairs is not None
         pairs = self.pairs.texts[part]
         translations = self.translated(model, [pair.source for pair in pairs])
         scores = bleu.scores(translations, [pair.target for pair in pairs], self.language, self.data.lower)
@@ -196,7 +185,7 @@ class TranslationTask(TextTask):
             from sklearn.feature_extraction.text import HashingVectorizer  # type: ignore[import-untyped]
         except ImportError:
             return {}
-        if self.pairs is None or "train" not in self.pairs.texts:
+        if "train" not in self.pairs.texts:
             return {}
         train, pairs = self.pairs.texts["train"], self.pairs.texts[part]
         vector = HashingVectorizer(analyzer="char", ngram_range=(1, 3), n_features=2**16)
@@ -216,7 +205,6 @@ class TranslationTask(TextTask):
     @torch.no_grad()
     def lost(self, model: Built, part: str) -> dict[str, float]:
         """Loss, perplexity and the accuracy of the next token, with the correct previous tokens."""
-        assert self.pairs is not None
         device = next(model.parameters()).device
         source, target = self.pairs.ids[part]
         total = right = count = 0.0
@@ -244,9 +232,7 @@ class TranslationTask(TextTask):
 
     def texts_of(self, part: str) -> Sequence[str]:
         """Of each source once, as `outcomes`."""
-        return (
-            [self._plain(source) for source in dict.fromkeys(pair.source for pair in self.pairs.texts[part])] if self.pairs else ()
-        )
+        return [self._plain(source) for source in dict.fromkeys(pair.source for pair in self.pairs.texts[part])]
 
     def _plain(self, text: str) -> str:
         """A text as it is read."""
@@ -301,7 +287,6 @@ class TranslationTask(TextTask):
         return float(_powers(batch.length, batch.source) @ self._cost) * batch.size * times
 
     def samples(self, model: Built, step: int) -> list[Sample]:
-        assert self.pairs is not None
         pairs = self.pairs.texts["validation"][: self.recipe.evaluation.samples]
         translations = self.translated(model, [pair.source for pair in pairs])
         snapshot = self._attention_snapshot(model) if pairs and snapshot_due(self.recipe, step) else {}
@@ -312,7 +297,6 @@ class TranslationTask(TextTask):
 
     def _attention_snapshot(self, model: Built) -> dict[str, Any]:
         """The cross-attention of the decoder, with the target of the first pair as input, to the tokens of the source."""
-        assert self.pairs is not None
         device, most = next(model.parameters()).device, snapshot_length(model)
         source, target = (side[0].tolist()[:most] for side in self.pairs.ids["validation"])
         inputs = [self.start, *target][: len(target)]
