@@ -128,14 +128,17 @@ def unpacked(path: str | os.PathLike[str], most: int = WHOLE, least: int = UNFOL
     least   bytes that it may unfold to: a file of many bytes may unfold to 100 times as many
     raises  as `read`, and what its packer raises where it is damaged (DAMAGED)
     """
-    opener = OPENERS.get(Path(path).suffix.lower())
+    return unfolded_content(read(path, most), printable(path), most, least)
+
+
+def unfolded_content(content: bytes, name: str, most: int = WHOLE, least: int = UNFOLDED) -> bytes:
+    """The bytes of a file, unfolded where its name says that they are compressed. Raises as `unpacked`."""
+    opener = OPENERS.get(Path(name).suffix.lower())
     if opener is None:
-        return read(path, most)
-    packed = read(path, most)
-    limit = min(most, max(least, TIMES * len(packed)))
-    with opener(io.BytesIO(packed), "rb") as file:
-        content: bytes = Limited(file, printable(path), limit).read()
-    return content
+        return content
+    with opener(io.BytesIO(content), "rb") as file:
+        unfolded: bytes = Limited(file, name, min(most, max(least, TIMES * len(content)))).read()
+    return unfolded
 
 
 class Limited(io.RawIOBase):

@@ -32,6 +32,18 @@ def packed(folder, path):
     return path
 
 
+def listed(folder, files, table):
+    """A folder with a table and the files that it names, all in one folder, and archives of it."""
+    (folder / "files").mkdir(parents=True)
+    for path, content in files.items():
+        (folder / "files" / path.name).write_bytes(content)
+        table = table.replace(str(path), f"files/{path.name}")
+    (folder / "table.csv").write_text(table)
+    (folder / "README.md").write_text("Of whom the files are.")
+    packed(folder, folder.with_suffix(".tar.gz"))
+    shutil.make_archive(str(folder), "zip", folder.parent, folder.name)
+
+
 def made(found, folder):
     fit(found, open_task(found), folder)
     return folder
@@ -62,6 +74,7 @@ def pictures(base):
     (base / "lines.jsonl").write_text("".join(json.dumps({"path": str(path), "label": label}) + "\n" for path, label in rows))
     (base / "paths.csv").write_text("path\n" + "".join(f"{path}\n" for path, _ in rows))
     packed(base / "folder", base / "packed.tar.gz")
+    listed(base / "listed", {path: (base / path).read_bytes() for path, _ in rows}, (base / "table.csv").read_text())
     shutil.copytree(base / "folder", base / "parts" / "train")
     shutil.copytree(base / "folder", base / "parts" / "val")
     shutil.copytree(base / "folder", base / "flat" / "deep")
@@ -76,6 +89,9 @@ FORMS = [
     ["folder"],
     ["packed.tar.gz"],
     ["table.csv"],
+    ["listed"],
+    ["listed.tar.gz"],
+    ["listed.zip"],
     ["semicolons.csv"],
     ["lines.jsonl"],
     ["parts/val"],
@@ -98,7 +114,7 @@ def test_pictures_are_answered_alike_in_every_form(pictures):
     _, task = load_task(run)
     model = load_run(run)
     alone = {Path(f).name: task.predict(model, [str(f)])[0] for f in sorted((base / "folder").rglob("*.png"))}
-    for form in ("folder", "flat", "packed.tar.gz", "table.csv", "semicolons.csv", "paths.csv", "lines.jsonl"):
+    for form in ("folder", "flat", "packed.tar.gz", "table.csv", "semicolons.csv", "paths.csv", "lines.jsonl", "listed.zip"):
         answers = task.predict(model, [str(base / form)])
         assert len(answers) == 10
         for answer in answers:
@@ -116,6 +132,9 @@ def test_pictures_that_are_not_as_those_of_the_run_are_refused(pictures, tmp_pat
     shutil.copytree(base / "folder", tmp_path / "other")
     (tmp_path / "other" / "down").rename(tmp_path / "other" / "dots")
     (tmp_path / "empty").mkdir()
+    picture = (base / "folder" / "down" / "1.png").read_bytes()
+    for name, table in (("named", "path,kind\nfiles/1.png,down\n"), ("gone", "path,label\nfiles/lost.png,down\n")):
+        listed(tmp_path / name, {Path("1.png"): picture}, table)
     cases = [
         ([tmp_path / "other"], r"has the class 'dots', which is none of: across, down, none"),
         ([base / "parts"], r"is a folder of parts\. Name one: .*train, .*val"),
@@ -124,6 +143,8 @@ def test_pictures_that_are_not_as_those_of_the_run_are_refused(pictures, tmp_pat
         ([tmp_path / "empty"], "has no folders"),
         ([tmp_path / "none"], "There is no .*none"),
         ([base / "folder" / "down" / "1.png"], "is no folder, archive"),
+        ([tmp_path / "named.zip"], r"named.zip: named/table.csv has the columns path, kind, but no 'label'"),
+        ([tmp_path / "gone.zip"], r"gone.zip: gone/table.csv, line 2: there is no file .*gone/files/lost.png"),
     ]
     for names, said in cases:
         with pytest.raises(InputError, match=said):
@@ -148,13 +169,15 @@ def sounds(base):
     (base / "table.csv").write_text("path,label\n" + "".join(f"some/{f.name},{f.name[0]}\n" for f in sorted(some.iterdir())))
     (base / "tabs.tsv").write_text("label\tpath\n" + "".join(f"{f.name[0]}\tsome/{f.name}\n" for f in sorted(some.iterdir())))
     (base / "paths.csv").write_text("path\n" + "".join(f"some/{f.name}\n" for f in sorted(some.iterdir())))
+    files = {Path("some") / f.name: f.read_bytes() for f in sorted(some.iterdir())}
+    listed(base / "listed", files, (base / "table.csv").read_text())
     return base, run
 
 
 def test_sounds_are_measured_alike_in_every_form(sounds):
     base, run = sounds
     model, wanted = load_run(run), json.loads((run / "run.json").read_text())["result"]["test"]
-    for form in ("some", "some.tar", "some.tar.gz", "table.csv", "tabs.tsv", "some/*.wav"):
+    for form in ("some", "some.tar", "some.tar.gz", "table.csv", "tabs.tsv", "some/*.wav", "listed", "listed.zip"):
         _, task = evaluation_task(run, [str(base / form)])
         assert task.final(model, NEW) == pytest.approx(wanted, rel=1e-5)
 
@@ -164,7 +187,7 @@ def test_sounds_are_answered_alike_in_every_form(sounds):
     _, task = load_task(run)
     model = load_run(run)
     alone = {f.name: task.predict(model, [str(f)])[0].more for f in sorted((base / "some").iterdir())}
-    for form in ("some", "some.tar", "some.tar.gz", "table.csv", "paths.csv", "some/*.wav"):
+    for form in ("some", "some.tar", "some.tar.gz", "table.csv", "paths.csv", "some/*.wav", "listed.tar.gz"):
         answers = task.predict(model, [str(base / form)])
         assert len(answers) == len(alone)
         for answer in answers:
@@ -329,8 +352,12 @@ def test_pairs_are_measured_alike_in_every_form(base):
     (base / "b.csv").write_text("source;target\n" + "".join(";".join(pair) + "\n" for pair in some), encoding="utf-8")
     (base / "b.tsv").write_text("target\tsource\n" + "".join("\t".join(pair[::-1]) + "\n" for pair in some), encoding="utf-8")
     (base / "b.jsonl").write_text("".join(json.dumps(dict(zip(("source", "target"), p, strict=True))) + "\n" for p in some))
+    (base / "inner").mkdir()
+    shutil.copy(base / "b.csv", base / "inner" / "c.csv")
+    (base / "inner" / "README.md").write_text("Of whom the pairs are.")
+    packed(base / "inner", base / "b.tar.gz")
     found, model = [], load_run(run)
-    for form in (["b.en", "b.de"], ["b.en.gz", "b.de.gz"], ["b.csv"], ["b.tsv"], ["b.jsonl"]):
+    for form in (["b.en", "b.de"], ["b.en.gz", "b.de.gz"], ["b.csv"], ["b.tsv"], ["b.jsonl"], ["b.tar.gz"]):
         _, task = evaluation_task(run, [str(base / name) for name in form])
         found.append(task.final(model, NEW))
     assert "loss" in found[0]

@@ -1,6 +1,8 @@
 """Numbers and classes of points in space: from values of frames or a table, to a run whose answers no rotation changes."""
 
 import csv
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -92,6 +94,13 @@ def test_a_table_names_files_of_molecules_or_of_meshes(here):
         assert resolve_spec(task).elements == elements
         assert torch.isfinite(task.loss(build(resolve_spec(task)), task.batch(0)))
     assert len(read("t.csv", PointSets(train="", field="atoms"), labelled=False)[0]) == 30
+    beside = read("t.csv", config := PointSets(train="", field="atoms", numbers=("widest",)))[0]
+    shutil.make_archive(str(here / "packed"), "zip", here)
+    inside, files = read("packed.zip", config)
+    assert files == [Path("packed.zip")]
+    assert [one.target for one in inside] == [one.target for one in beside]
+    assert all(torch.equal(one.positions, other.positions) for one, other in zip(inside, beside, strict=True))
+    assert inside[0].name == "packed.zip: t.csv, line 2: 00.xyz"
 
 
 def test_faults_come_all_at_once(here):

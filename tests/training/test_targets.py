@@ -176,7 +176,8 @@ def test_folders_and_idx_files_have_no_numbers(here):
     pictures(here)
     (here / "a").mkdir()
     for train_, said in (
-        (str(here), "is a folder, but numbers are columns of a table"),
+        (str(here), r"t\.csv has the columns file, down, across, labels, but no 'path'"),
+        (str(here / "a"), "is a folder, but numbers are columns of a table"),
         (["x", "y"], "are idx files, but numbers"),
     ):
         (here / "x").touch()

@@ -25,11 +25,13 @@ from equiscope.data.files import find_files, is_archive, is_hidden, member_name,
 from equiscope.data.frame import MoleculeFrame
 from equiscope.data.isolated_atoms import charge, is_isolated
 from equiscope.errors import InputError, did_you_mean, sentences
+from equiscope.geometry import filled
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.molecule_files import xyz
 from equiscope.tokens.points import Points, read_frames
 from equiscope.units import Energy, Length, angstrom, electronvolts
 
+EMPTY = 200.0  # angstrom, farther than any cutoff
 ENDINGS = (".npz", ".xyz", ".extxyz", ".sdf", ".cjson")
 FRAMES = f"Frames are in files that end in {', '.join(ENDINGS)}; in an archive, in .xyz or .extxyz."
 
@@ -145,7 +147,8 @@ def _frame(
     if _kind(Path(member_name(where))) not in (".xyz", ".extxyz"):
         frame_format = replace(frame_format, length="angstrom")  # the format says it
     if not labelled:
-        return _checked(name, number, one.numbers, one.positions, math.nan, None, cell_of(one, name), frame_format)
+        frame = _checked(name, number, one.numbers, one.positions, math.nan, None, cell_of(one, name), frame_format)
+        return replace(frame, periodic=periodic_of(one, name))
     if energies is not None:
         file = Path(member_name(where)).name
         if file not in energies:
@@ -166,26 +169,38 @@ def _frame(
         forces, missing_forces = None, f"{name} has no forces {keys.forces!r}; its values are: {names}"
     frame = _checked(name, number, one.numbers, one.positions, energy, forces, cell_of(one, name), frame_format)
     isolated = is_isolated(name, frame.numbers, frame.cell, one.values)
-    return replace(frame, isolated=isolated, charge=charge(one.values), missing_forces=missing_forces)
+    return replace(
+        frame, isolated=isolated, charge=charge(one.values), missing_forces=missing_forces, periodic=periodic_of(one, name)
+    )
 
 
-def cell_of(one: Points, name: str) -> Tensor | None:
-    """The cell of points that are periodic along all three vectors; None if they are not periodic.
-
-    raises  InputError for points that are periodic along some vectors only, or without a cell, and if `pbc` is neither T nor F
-    """
+def periodic_of(one: Points, name: str) -> tuple[bool, ...]:
+    """Along which vectors of their cell points are periodic. Raises InputError if `pbc` is neither T nor F, or without a cell."""
     pbc = one.values.get("pbc", one.cell is not None)
     words = pbc if isinstance(pbc, list) else re.findall(r"\w+", pbc) if isinstance(pbc, str) else [pbc]
     words = list(words[0]) if len(words) == 1 and re.fullmatch("[TFtf]{3}", str(words[0])) else words
     words = [str(int(word)) if word in (0.0, 1.0) else str(word).lower() for word in words]  # 1.0 and True are 1
     if odd := [word for word in words if word not in REPEATS]:
         raise InputError(f"{name} says pbc = {pbc}, but {odd[0]!r} is neither T nor F.")
-    periodic = [REPEATS[word] for word in words]
-    if any(periodic) and not all(periodic):
-        raise InputError(f"{name} repeats along some vectors of its cell only (pbc = {pbc}), but here along all or none.")
+    periodic = tuple(REPEATS[word] for word in words)
+    if len(periodic) not in (0, 1, 3):
+        raise InputError(f"{name} says pbc = {pbc}, which is neither one word nor one for each of three vectors.")
     if any(periodic) and one.cell is None:
         raise InputError(f'{name} is periodic, but says no Lattice. Add it, or say pbc="F F F".')
-    return one.cell if periodic and all(periodic) else None
+    return periodic if len(periodic) == 3 else (bool(periodic) and periodic[0],) * 3
+
+
+def cell_of(one: Points, name: str) -> Tensor | None:
+    """The cell of points that are periodic; None if they are not. Where they are periodic along some of its vectors only, as a
+    slab is, images along the others are EMPTY away. Raises InputError as `periodic_of`.
+    """
+    periodic = periodic_of(one, name)
+    if one.cell is None or not any(periodic):
+        return None
+    try:
+        return one.cell if all(periodic) else filled(one.cell, periodic, one.positions, EMPTY)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
 
 
 REPEATS = {"t": True, "true": True, "1": True, "yes": True, "f": False, "false": False, "0": False, "no": False, "none": False}

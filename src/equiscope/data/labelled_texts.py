@@ -15,7 +15,6 @@ from equiscope.data.split_folders import one_part, spread
 from equiscope.data.tables import records, separator_notes
 from equiscope.data.targets import (
     ADVICE,
-    TABLES,
     WAY,
     OtherCells,
     check_groups,
@@ -26,7 +25,7 @@ from equiscope.data.targets import (
     target_kind,
     target_of,
 )
-from equiscope.data.texts import check_kind, decoded, files, is_text_file, kind_of, lines_of, members, parsed
+from equiscope.data.texts import TABLES, check_kind, decoded, files, is_text_file, kind_of, lines_of, members, parsed
 from equiscope.errors import InputError
 from equiscope.record import DataFile
 

@@ -18,7 +18,7 @@ from equiscope.data.faults import Faults
 from equiscope.data.files import digest, is_archive, is_hidden, open_file, sources
 from equiscope.data.picture_arrays import array_parts, picture_arrays
 from equiscope.data.split_folders import no_parts
-from equiscope.data.targets import OtherCells, TargetColumns, is_table, listed_files, only_classes
+from equiscope.data.targets import FileTable, ListedFile, OtherCells, TargetColumns, file_table, listed_files, only_classes
 from equiscope.errors import InputError
 from equiscope.record import DataFile
 from equiscope.tokens.images import picture, without_warnings
@@ -69,11 +69,14 @@ def read_idx(path: Path, magic: int) -> np.ndarray:
 def converted(image: "Image.Image", size: tuple[int, int], channels: int) -> np.ndarray:
     """A picture as bytes [C, H, W]: grey or colour, resized to fit the shorter side and cropped at the centre.
 
-    Transparency is dropped.
+    What is transparent is laid on white.
     """
     from PIL import Image, ImageOps
 
     with without_warnings():
+        if image.has_transparency_data:
+            above = image.convert("RGBA")
+            image = Image.alpha_composite(Image.new("RGBA", above.size, "white"), above)
         plain = image.convert("RGB") if image.mode == "LAB" else image  # which Pillow brings to colours only
         plain = plain.convert("L" if channels == 1 else "RGB")
     if (plain.height, plain.width) != size:
@@ -107,9 +110,11 @@ class PictureList:
 
 
 def list_pictures(path: Path, config: TargetColumns, part: str = "") -> PictureList:
-    """Pictures and their targets: of a table, of arrays, or of folders whose names are classes. part: of arrays in parts."""
-    if is_table(path):
-        return _table(path, config)
+    """Pictures and their targets: of a table, by itself or in a folder or an archive, of arrays, or of folders whose names are
+    classes. part: of arrays in parts.
+    """
+    if (table := file_table(path, config, needed=True)) is not None:
+        return _table(path, table, config)
     if path.is_dir():
         only_classes(config, f"{path} is a folder")
         return _folder(path)
@@ -127,6 +132,8 @@ def list_pictures(path: Path, config: TargetColumns, part: str = "") -> PictureL
 
 def unlabelled(path: Path, config: TargetColumns) -> PictureList:
     """Pictures without targets: one file; all of a folder or an archive; those that a table names; those of an idx file."""
+    if not path.is_dir() and (table := file_table(path, config, labelled=False)) is not None:
+        return _table(path, table, config, labelled=False)
     if path.is_dir():
         files = _pictures(path)
         if not files:
@@ -137,8 +144,6 @@ def unlabelled(path: Path, config: TargetColumns) -> PictureList:
         if not names:
             raise InputError(f"{path} has no picture ({', '.join(SUFFIXES)}).")
         return PictureList([path], [f"{path}: {name}" for name in names], [], read)
-    if is_table(path):
-        return _table(path, config, labelled=False)
     if path.suffix.lower() == ".npz":
         return _unlabelled_arrays(path)
     if _is_idx(path):
@@ -202,7 +207,7 @@ def _archive(path: Path) -> PictureList:
     if loose := [name for name in names if not Path(name).parent.name]:
         raise InputError(
             f"{path}: {loose[0]} lies in no folder that could be its class. Put the pictures of each class into a folder, or give "
-            "a table with the columns path and label; of a table in an archive, unpack it, and name the table."
+            "a table with the columns path and label."
         )
     if len(tops) != 1:
         raise InputError(
@@ -251,14 +256,19 @@ def _unlabelled_arrays(path: Path) -> PictureList:
     return PictureList([path], names, [], lambda i: Image.fromarray(whole[i]))
 
 
-def _table(path: Path, config: TargetColumns, labelled: bool = True) -> PictureList:
-    """The pictures that a table names in its column `field`."""
-    rows = listed_files(path, config, labelled)
+def _table(path: Path, table: FileTable, config: TargetColumns, labelled: bool = True) -> PictureList:
+    """The pictures that a table names in its column `field`. path: of the table, or of the folder or archive that has it."""
+    rows = listed_files(table, config, labelled)
     targets = [row.target for row in rows] if labelled else []
+    files = [path] if table.contents is not None else [Path(table.name), *(row.file for row in rows)]
     return PictureList(
-        [path, *(row.file for row in rows)], [row.where for row in rows], targets,
-        lambda i: picture(rows[i].file, rows[i].where), [row.others for row in rows],
+        files, [row.where for row in rows], targets, lambda i: picture(_content(rows[i]), rows[i].where),
+        [row.others for row in rows],
     )  # fmt: skip
+
+
+def _content(row: ListedFile) -> bytes | Path:
+    return row.file if row.content is None else row.content
 
 
 def source_of(path: Path, files: list[Path], part: str) -> DataFile:

@@ -15,7 +15,7 @@ from equiscope.data.faults import Faults
 from equiscope.data.files import find_files, is_hidden, sources
 from equiscope.data.frame_files import ENDINGS, cell_of, point_files
 from equiscope.data.sampler import Sampler, derived_seed
-from equiscope.data.targets import ADVICE, check_targets, is_table, listed_files, target_of
+from equiscope.data.targets import ADVICE, check_targets, file_table, listed_files, target_of
 from equiscope.data.texts import kind_of
 from equiscope.errors import InputError
 from equiscope.record import DataFile
@@ -31,7 +31,7 @@ class PointSets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
 
     train       files of frames (.xyz, .extxyz, .sdf), whose values hold the target; many with *, a folder, an archive of .xyz; or a
                 table (CSV, TSV or JSONL) with a column of file names (.xyz, .sdf, .cjson, .ply, .obj), relative to the table, and
-                others for the target
+                others for the target, also in an archive with its files
     validation  sets that choose the best weights; by default `held_out` of train
     test        sets that are evaluated once, at the end
     held_out    share of train for the validation part, drawn at random
@@ -118,12 +118,12 @@ def read(
     found: list[PointSet] = []
     faults, files = Faults(ADVICE), list[Path]()
     for path in find_files(name, recipe_folder):
-        if is_table(path):
-            rows = listed_files(path, config, labelled)
-            files += [path, *(row.file for row in rows)]
+        if (labelled or not path.is_dir()) and (table := file_table(path, config, labelled)) is not None:
+            rows = listed_files(table, config, labelled)
+            files += [path] if table.contents is not None else [Path(table.name), *(row.file for row in rows)]
             for row in rows:
                 with faults.caught(row.where):
-                    one = _single(read_frames(row.file), row.where)
+                    one = _single(read_frames(row.file, row.content), row.where)
                     found.append(_checked(one, row.where, row.target))
             continue
         for file in _files(path):

@@ -9,7 +9,7 @@ from equiscope import budgets
 from equiscope.budgets import archive, undamaged
 from equiscope.data.files import find_files, is_archive, is_hidden, member_name
 from equiscope.data.split_folders import no_parts
-from equiscope.data.targets import OtherCells, TargetColumns, is_table, listed_files
+from equiscope.data.targets import OtherCells, TargetColumns, file_table, listed_files
 from equiscope.errors import InputError
 
 ENDINGS = (".wav", ".flac", ".ogg", ".mp3", ".opus", ".aiff", ".aif")
@@ -23,19 +23,21 @@ def is_sound(path: Path) -> bool:
 def contents(
     name: str, config: TargetColumns, recipe_folder: Path | None = None, labelled: bool = True
 ) -> Iterator[tuple[str, Any, bytes, OtherCells]]:  # fmt: skip
-    """The location of each sound, its target if a table has it, its bytes, and its cells in further columns of that table.
+    """The location of each sound, its target if a table has it, its bytes, and its cells in further columns of that table, which
+    may be in a folder or in an archive.
 
     labelled  whether to read targets of a table
     """
     for path in find_files(name, recipe_folder):
-        if path.is_dir():
+        needed = labelled and getattr(config, "pattern", None) is None
+        if (labelled or not path.is_dir()) and (table := file_table(path, config, labelled, needed)) is not None:
+            for row in listed_files(table, config, labelled):
+                yield str(row.file), row.target, _bytes(row.file) if row.content is None else row.content, row.others
+        elif path.is_dir():
             for file in sorted(
                 p for p in budgets.listed(path.rglob("*"), path) if is_sound(p) and not is_hidden(p.relative_to(path))
             ):
                 yield str(file), None, _bytes(file), OtherCells()
-        elif is_table(path):
-            for row in listed_files(path, config, labelled):
-                yield str(row.file), row.target, _bytes(row.file), row.others
         elif is_archive(path):
             yield from _archived(path)
         else:

@@ -4,6 +4,7 @@ They are recognised by their names, in upper or lower case. There must be nothin
 ambiguous.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -16,6 +17,10 @@ NAMES = {
     "validation": ("validation", "valid", "val", "eval", "dev"),
     "test": ("test", "testing"),
 }
+PLAIN = (  # words beside that of a part
+    "set", "data", "dataset", "split", "part", "folder", "files", "images", "imgs", "pictures", "photos", "audio", "sounds",
+    "clips", "texts",
+)  # fmt: skip
 ABOUT = ("README", "LICENSE", "LICENCE", "CITATION", "NOTICE", "CHANGELOG")  # files that say what a folder is
 Holds = Callable[[Path], bool]  # whether a file is one that is read
 
@@ -99,8 +104,20 @@ def no_parts(path: Path, names: Sequence[str]) -> None:
 
 
 def part_of(name: str) -> str:
-    """The part that a folder's name stands for; empty for another name."""
-    return next((part for part, names in NAMES.items() if name.lower() in names), "")
+    """The part that a folder's name stands for, such as "train", "Test Set", "val_images"; empty for another name."""
+    words = [word for word in re.split(r"[\s_-]+", name.lower()) if word not in PLAIN]
+    word = words[0] if len(words) == 1 else ""
+    return next((part for part, names in NAMES.items() if word in names or word.removesuffix("set") in names), "")
+
+
+def same_inner(path: Path, holds: Holds) -> list[str]:
+    """The names of the folders with files that every folder in a folder has, if all have the same two or more."""
+    inner = [[one.name for one in _folders(folder) if any(map(holds, _files(one)))] for folder in _folders(path)]
+    return inner[0] if len(inner) > 1 and len(inner[0]) > 1 and all(one == inner[0] for one in inner) else []
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(entry for entry in folder.iterdir() if entry.is_dir() and not is_hidden(Path(entry.name)))
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -10,8 +10,8 @@ from msgspec import Struct
 from equiscope.data.faults import Faults
 from equiscope.data.labelled_texts import LabelledText, LabelledTexts
 from equiscope.data.tables import records
-from equiscope.data.targets import ADVICE, TABLES, OtherCells, check_targets, other_cells, target_columns, target_of
-from equiscope.data.texts import kind_of, lines_of, members, parsed
+from equiscope.data.targets import ADVICE, OtherCells, check_targets, other_cells, target_columns, target_of
+from equiscope.data.texts import TABLES, kind_of, lines_of, members, parsed
 from equiscope.errors import InputError
 
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]

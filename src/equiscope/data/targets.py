@@ -5,17 +5,20 @@ Recipes of texts, pictures and sounds share these columns. A table of files, suc
 
 import io
 import math
-from collections.abc import Mapping, Sequence
+import posixpath
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from equiscope import budgets
+from equiscope.budgets import archive, undamaged
 from equiscope.data.faults import Faults
-from equiscope.data.tables import records
-from equiscope.data.texts import decoded, kind_of, parsed
+from equiscope.data.files import is_archive, is_hidden
+from equiscope.data.split_folders import ABOUT
+from equiscope.data.tables import records, table
+from equiscope.data.texts import TABLES, decoded, kind_of, parsed
 from equiscope.errors import InputError
 
-TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
 ADVICE = "Correct these lines, or take them out."
 WAY = "Set data.field to the column with {what}, and data.label, data.labels or data.numbers to that of what is predicted."
 Kind = Literal["class", "labels", "numbers"]
@@ -129,12 +132,32 @@ def _number(cell: Any, name: str, where: str) -> float:
 
 
 class ListedFile(NamedTuple):
-    """A file in a table, and its target, which is None where none is read. where: the table's line."""
+    """A file in a table, and its target, which is None where none is read.
+
+    where    the table's line
+    content  the bytes of a file in an archive; None for one on the disk
+    """
 
     where: str
     file: Path
     target: Any
     others: OtherCells = OtherCells()
+    content: bytes | None = None
+
+
+class FileTable(NamedTuple):
+    """A table that names files.
+
+    name      of the table, for sentences
+    read      returns its text
+    located   the path of a file that it names, for sentences
+    contents  of an archive, by that path; None where the files are on the disk
+    """
+
+    name: str
+    read: Callable[[], str]
+    located: Callable[[str], Path]
+    contents: Mapping[Path, bytes] | None = None
 
 
 def is_table(path: Path) -> bool:
@@ -142,7 +165,36 @@ def is_table(path: Path) -> bool:
     return kind_of(path.name) in TABLES
 
 
-def listed_files(path: Path, config: TargetColumns, labelled: bool = True) -> list[ListedFile]:
+def file_table(path: Path, config: TargetColumns, labelled: bool = True, needed: bool = False) -> FileTable | None:
+    """A table that names files: the path itself; or the only table of a folder or of an archive, if it has the columns.
+
+    labelled  whether the columns of the targets are needed too
+    needed    whether only a table or folders can say the targets: then a table without the columns is one too, unless there are
+              folders
+    """
+    columns = [config.field, *(target_columns(config) if labelled else [])]
+    if path.is_dir():
+        inner = list(budgets.listed(path.rglob("*"), path))
+        files = [file for file in inner if not is_hidden(file.relative_to(path)) and file.is_file()]
+        tables = [file for file in files if is_table(file)]
+        fits = len(tables) == 1 and ((needed and _in_one_folder(files)) or _has_columns(_text(tables[0]), str(tables[0]), columns))
+        return _on_disk(tables[0]) if fits else None
+    if not is_archive(path):
+        return _on_disk(path) if is_table(path) else None
+    with undamaged(path), archive(path) as held:
+        members = {member.name: member for member in held if not is_hidden(Path(member.name))}
+        names = [name for name in members if is_table(Path(name))]
+        if len(names) != 1:
+            return None
+        where, folder = f"{path}: {names[0]}", posixpath.dirname(names[0])
+        text = decoded(budgets.unfolded_content(held.read(members.pop(names[0])), where), where)
+        if not (needed and _in_one_folder(map(Path, members))) and not _has_columns(text, where, columns):
+            return None
+        contents = {_inside(path, name): held.read(member) for name, member in members.items()}
+    return FileTable(where, lambda: text, lambda name: _inside(path, posixpath.join(folder, name.replace("\\", "/"))), contents)
+
+
+def listed_files(named: FileTable, config: TargetColumns, labelled: bool = True) -> list[ListedFile]:
     """The files that a table names in its column `field`, seen from its own folder, each with its target.
 
     labelled  whether to read targets too
@@ -152,14 +204,14 @@ def listed_files(path: Path, config: TargetColumns, labelled: bool = True) -> li
     found: list[ListedFile] = []
     faults = Faults(ADVICE)
     targets: dict[Path, Any] = {}
-    for where, row in _rows(path, wanted, faults):
+    for where, row in _rows(named.read(), named.name, wanted, faults):
         name = row.get(config.field) if isinstance(row, dict) else None
         if not isinstance(name, str) or not name.strip():
             has = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
             faults.add(f"{where} has no file in {config.field!r}; it has: {has}.", where)
             continue
-        file = path.parent / name.strip()
-        if not file.is_file():
+        file, held = named.located(name.strip()), named.contents
+        if not (file.is_file() if held is None else file in held):
             faults.add(f"{where}: there is no file {file}. Paths are beside the table.", where)
             continue
         try:
@@ -167,21 +219,50 @@ def listed_files(path: Path, config: TargetColumns, labelled: bool = True) -> li
         except InputError as error:
             faults.add(str(error), where)
             continue
-        if (known := targets.setdefault(file.resolve(), target)) != target:
+        if (known := targets.setdefault(file.resolve() if held is None else file, target)) != target:
             faults.add(f"{where}: {name} is {target!r}, but a line before says {known!r} of the same file.")
-        found.append(ListedFile(f"{where}: {name.strip()}", file, target, other_cells(config, row)))
+        content = None if held is None else held[file]
+        found.append(ListedFile(f"{where}: {name.strip()}", file, target, other_cells(config, row), content))
     faults.check()
     if not found:
-        raise InputError(f"{path} is empty: it has no line with {' and '.join(wanted)}.")
+        raise InputError(f"{named.name} is empty: it has no line with {' and '.join(wanted)}.")
     return found
 
 
-def _rows(path: Path, wanted: Sequence[str], faults: Faults) -> list[tuple[str, Any]]:
-    text = decoded(budgets.unpacked(path), str(path))
-    if kind_of(path.name) in (".csv", ".tsv"):
-        table = records(io.StringIO(text), str(path), wanted, WAY.format(what="the file names"), faults=faults)
-        return [(f"{path}, line {line}", row) for line, row in table]
-    lines = ((f"{path}, line {number}", line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+def _on_disk(path: Path) -> FileTable:
+    return FileTable(str(path), lambda: _text(path), lambda name: path.parent / name)
+
+
+def _text(path: Path) -> str:
+    return decoded(budgets.unpacked(path), str(path))
+
+
+def _inside(path: Path, name: str) -> Path:
+    """A file of an archive, for sentences."""
+    return Path(f"{path}: {posixpath.normpath(name)}")
+
+
+def _in_one_folder(files: Iterable[Path]) -> bool:
+    """Whether files, without tables and those that say what a data set is, are in one folder, so that folders are no classes."""
+    return len({file.parent for file in files if not is_table(file) and file.stem.upper() not in ABOUT}) < 2
+
+
+def _has_columns(text: str, name: str, columns: Sequence[str]) -> bool:
+    """Whether a table has columns: in its first line of names, or in its first object."""
+    try:
+        if kind_of(name) in (".csv", ".tsv"):
+            return set(columns) <= set(table(io.StringIO(text), name, columns, "").columns)
+        row = parsed(next((line for line in text.split("\n") if line.strip()), ""), name)
+    except InputError:
+        return False
+    return isinstance(row, dict) and set(columns) <= row.keys()
+
+
+def _rows(text: str, name: str, wanted: Sequence[str], faults: Faults) -> list[tuple[str, Any]]:
+    if kind_of(name) in (".csv", ".tsv"):
+        each = records(io.StringIO(text), name, wanted, WAY.format(what="the file names"), faults=faults)
+        return [(f"{name}, line {line}", row) for line, row in each]
+    lines = ((f"{name}, line {number}", line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
     found = []
     for where, line in lines:
         with faults.caught(where):

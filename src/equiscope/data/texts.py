@@ -6,21 +6,23 @@ A document is read in stretches, so that a file can be larger than memory; only 
 import codecs
 import io
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 from xml.etree import ElementTree
 
 from equiscope import budgets
 from equiscope.budgets import DAMAGED, OPENERS, Limited, archive, unfolded
 from equiscope.data.faults import SHOWN, Faults
 from equiscope.data.files import find_files, is_archive, is_hidden, open_file
-from equiscope.data.split_folders import no_parts
+from equiscope.data.split_folders import ABOUT, no_parts
 from equiscope.data.tables import records
 from equiscope.errors import InputError, did_you_mean, sentences
 
 TEI = "{http://www.tei-c.org/ns/1.0}"
 BLOCKS = (f"{TEI}p", f"{TEI}head", f"{TEI}l")
+T = TypeVar("T")
+TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
 ENDINGS = (".txt", ".md", ".jsonl", ".ndjson", ".csv", ".tsv", ".xml")
 UNREAD = (".xlsx", ".xls", ".ods", ".7z", ".rar", ".pdf", ".doc", ".docx", ".odt", ".epub", ".parquet", ".bin")  # no texts
 STRETCH = 2**18  # bytes that are read at once
@@ -51,8 +53,15 @@ def files(paths: Iterable[Path]) -> list[Path]:
         some = [p for p in inner if kind_of(p.name) in ENDINGS or is_archive(p)]
         if not some:
             raise _no_text(path)
-        text_files += some
+        text_files += _without_notes(some, lambda p: p.name)
     return text_files
+
+
+def _without_notes(files: Sequence[T], name_of: Callable[[T], str]) -> list[T]:
+    """Files without those that say what a data set is, such as README.md, where there are tables."""
+    if not any(kind_of(name_of(one)) in TABLES for one in files):
+        return list(files)
+    return [one for one in files if kind_of(name_of(one)) in TABLES or Path(name_of(one)).stem.upper() not in ABOUT]
 
 
 def is_text_file(path: Path) -> bool:
@@ -97,7 +106,7 @@ def inputs_of(paths: Sequence[Path], field: str) -> list[str]:
     found: list[str] = []
     for path in files(paths):
         for name, content in members(path):
-            if kind_of(name) in (".csv", ".tsv", ".jsonl", ".ndjson"):
+            if kind_of(name) in TABLES:
                 found += map("".join, _documents(name, content, field, STRETCH))
                 continue
             lines = decoded(content.read(), name).split("\n")  # only "\n" ends a line, as in parallel files
@@ -154,7 +163,7 @@ def members(path: Path) -> Iterator[tuple[str, Readable]]:
             if not some:
                 raise _no_text(path)
             no_parts(path, [m.name for m in some])
-            for member in sorted(some, key=lambda m: m.name):
+            for member in sorted(_without_notes(some, lambda m: m.name), key=lambda m: m.name):
                 content, inner, where = held.open(member), OPENERS.get(Path(member.name).suffix.lower()), f"{path}: {member.name}"
                 yield where, content if inner is None else Limited(inner(content, "rb"), where, unfolded(path))
     except DAMAGED as error:
@@ -173,15 +182,27 @@ def _decoded(file: Readable | io.BytesIO, name: str, stretch: int = STRETCH) -> 
             before = read + len(content) - len(error.object)  # what the decoder held back comes first
             line = lines + error.object[: error.start].count(b"\n")
             wide = read == 0 and content[:2] in (b"\xff\xfe", b"\xfe\xff")  # as some programs write "Unicode"
+            encoding = ": iconv -f UTF-16" if wide else " from the encoding that it was written in, such as: iconv -f WINDOWS-1252"
             raise InputError(
                 f"{name}, line {line} is not UTF-8: byte {error.object[error.start]:#04x} at {before + error.start}. "
-                f"Convert the file: iconv {'-f UTF-16 ' * wide}-t UTF-8."
+                f"Convert the file{encoding} -t UTF-8."
             ) from error
+        if not read and (order := _sixteen_bits(content)):
+            raise InputError(f"{name} is UTF-16 without a mark that says so. Convert the file: iconv -f UTF-16{order} -t UTF-8.")
         if text:
             yield text
         if not content:
             return
         read, lines = read + len(content), lines + content.count(b"\n")
+
+
+def _sixteen_bits(content: bytes) -> str:
+    """Of text in UTF-16 without a byte order mark, the order of its bytes: every other byte is zero in most of its signs."""
+    start = content[:1000]
+    for first, order in ((1, "LE"), (0, "BE")):
+        if len(start) >= 4 and start[first::2].count(0) > 0.4 * len(start[first::2]) and not start[1 - first :: 2].count(0):
+            return order
+    return ""
 
 
 def lines_of(file: Readable, name: str, stretch: int) -> Iterator[str]:

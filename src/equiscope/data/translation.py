@@ -14,13 +14,13 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-from equiscope.budgets import OPENERS, undamaged
+from equiscope.budgets import undamaged
 from equiscope.data.bpe_dropout import BpeDropout
 from equiscope.data.faults import Faults
-from equiscope.data.files import find_files, open_file, sources
+from equiscope.data.files import find_files, is_archive, open_file, sources
 from equiscope.data.sampler import derived_seed, generator
 from equiscope.data.tables import separator_notes, table
-from equiscope.data.texts import decoded, parsed
+from equiscope.data.texts import decoded, kind_of, members, parsed
 from equiscope.errors import InputError
 from equiscope.record import DataFile
 from equiscope.tokens.tokenizer import Tokenizer, by_pieces
@@ -317,10 +317,16 @@ def _parallel(source: Path, target: Path) -> Iterator[SentencePair]:
 
 
 def _table(path: Path, fields: tuple[str, str]) -> Iterator[SentencePair]:
-    """Rows of TSV or CSV with a first line of names, or lines of JSON."""
-    kind = next((s for s in map(str.lower, reversed(path.suffixes)) if s not in OPENERS), "")
-    text = _content(path)
-    faults = Faults()
+    """Rows of TSV or CSV with a first line of names, or lines of JSON; of each table of an archive."""
+    if not is_archive(path):
+        yield from _rows(str(path), _content(path), fields)
+        return
+    for name, content in members(path):
+        yield from _rows(name, decoded(content.read(), name), fields)
+
+
+def _rows(path: str, text: str, fields: tuple[str, str]) -> Iterator[SentencePair]:
+    kind, faults = kind_of(path), Faults()
     if kind in (".jsonl", ".ndjson"):
         for number, row in enumerate(text.split("\n"), 1):
             if row.strip():
@@ -333,7 +339,7 @@ def _table(path: Path, fields: tuple[str, str]) -> Iterator[SentencePair]:
         return
     if kind not in (".tsv", ".csv"):
         raise InputError(f"{path} is no .tsv, .csv or .jsonl. Parallel text files are named as a pair: [source, target].")
-    names, whole, _ = table(io.StringIO(text), str(path), fields, "Set data.fields = [source, target].")
+    names, whole, _ = table(io.StringIO(text), path, fields, "Set data.fields = [source, target].")
     a, b = (names.index(name) for name in fields)
     for line, cells in whole:
         if len(cells) == len(names):

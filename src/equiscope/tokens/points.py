@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
-from equiscope.budgets import DAMAGED, OPENERS, POINTS, unpacked
+from equiscope.budgets import DAMAGED, OPENERS, POINTS, unfolded_content, unpacked
 from equiscope.errors import InputError, ShapeError, UnknownName, printable, reason
 from equiscope.tokens.base import Tokens
 from equiscope.tokens.elements import SYMBOLS
@@ -88,10 +88,11 @@ def read_points(path: str | Path) -> Points:
     return frames[0]
 
 
-def read_frames(path: str | Path) -> list[Points]:
+def read_frames(path: str | Path, content: bytes | None = None) -> list[Points]:
     """All frames of a file: .xyz, .extxyz, .sdf, .cjson (in Å), .obj, .ply (no unit); also compressed, .gz, .xz or .bz2.
 
     Faces with more than three corners are cut into triangles. SDF is read in version V2000.
+    content  the bytes of the file, if they were read already, e.g. from an archive
     raises  UnknownName for another kind of file, InputError with file and line for an invalid file
     """
     path = Path(path)
@@ -100,7 +101,7 @@ def read_frames(path: str | Path) -> list[Points]:
     if reader is None:
         raise UnknownName("reader of points", kind or path.name, sorted(_readers()))
     try:
-        content = unpacked(path, POINTS)
+        content = unpacked(path, POINTS) if content is None else unfolded_content(content, printable(path), POINTS)
     except InputError:
         raise
     except DAMAGED as error:  # also of a path with a zero byte
