@@ -139,11 +139,15 @@ def test_a_transparent_a_palette_and_a_turned_picture_are_read_as_they_are_seen(
     exif = Image.Exif()
     exif[0x0112] = 3  # the camera stood on its head
     turned.save(place / "dog" / "0.png", exif=exif)
-    red.save(place / "dog" / "1.png")
+    ink = Image.new("RGBA", (4, 4))  # black, and only its transparency shows something
+    ink.putpixel((0, 0), (0, 0, 0, 255))
+    ink.save(place / "dog" / "1.png")
+    red.save(place / "dog" / "2.png")
     images = Pictures(Images(train=str(place), held_out=1)).parts["train"].images
     assert images[0, :, 0, 0].tolist() == [250, 0, 0]
     assert images[1, :, 0, 0].tolist() == [0, 0, 0]
     assert images[1, :, 3, 0].tolist() == [250, 0, 0]
+    assert images[2, 0, 0].tolist() == [0, 255, 255, 255]
 
 
 def test_mean_and_deviation_are_those_of_the_training_part(tmp_path):

@@ -245,7 +245,10 @@ WRONG = [
     (lambda t: Molecules(train=written(t / "a.xyz", water(third="Xx"))), r"Xx"),
     (lambda t: Molecules(train=written(t / "a.xyz", "")), r"holds no points"),
     (lambda t: Molecules(train=written(t / "a.txt", "")), r"is no file of frames"),
-    (lambda t: Molecules(train=written(t / "a.xyz", water(more=f'{CELL} pbc="T F F"'))), r"along some vectors"),
+    (
+        lambda t: Molecules(train=written(t / "a.xyz", water(more='Lattice="5 0 0 10 0 0 0 0 5" pbc="T T F"'))),
+        r"a\.xyz.* zero or parallel",
+    ),
     (lambda t: Molecules(train=written(t / "a.xyz", water(more=f'{CELL} pbc="all"'))), r"'all' is neither T nor F"),
     (lambda t: Molecules(train=written(t / "a.xyz", water(more='pbc="T T T"'))), r"says no Lattice"),
     (

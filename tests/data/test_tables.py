@@ -79,6 +79,13 @@ def test_what_some_programs_call_unicode_is_to_be_converted(tmp_path, encoding):
         list(texts([path], "text"))
 
 
+@pytest.mark.parametrize(("encoding", "order"), [("utf-16-le", "LE"), ("utf-16-be", "BE")])
+def test_unicode_of_two_bytes_is_recognised_without_a_mark(tmp_path, encoding, order):
+    (tmp_path / "a.csv").write_bytes(written(";").encode(encoding))
+    with pytest.raises(InputError, match=f"is UTF-16 without a mark that says so.*iconv -f UTF-16{order} -t UTF-8"):
+        list(texts([tmp_path / "a.csv"], "text"))
+
+
 def test_rows_say_their_lines_also_below_a_first_line_of_excel():
     found = list(records(io.StringIO('sep=;\na;b\n"1\n2";3\n4;5\n'), "a.csv", ("a", "b"), ""))
     assert found == [(4, {"a": "1\n2", "b": "3"}), (5, {"a": "4", "b": "5"})]

@@ -102,8 +102,26 @@ def test_what_does_not_fit_is_refused():
         alone.get_stress()
     slab = Atoms("C", cell=[5, 5, 5], pbc=(True, True, False))
     slab.calc = calculator(model(cutoff=3.0))
-    with pytest.raises(InputError, match="all three vectors or none"):
+    with pytest.raises(PropertyNotImplementedError, match="periodic along all vectors"):
+        slab.get_stress()
+    slab.set_cell([0, 5, 5])
+    with pytest.raises(InputError, match="zero or parallel"):
         slab.get_potential_energy()
+
+
+@pytest.mark.parametrize("pbc", [(True, True, False), (False, True, False)], ids=["slab", "wire"])
+def test_a_slab_and_a_wire_are_as_in_a_cell_with_much_empty_space(pbc):
+    """The vectors that are not periodic are not read, and atoms may lie outside the cell."""
+    one = Atoms("OH2C", positions=[[0, 0, 0], [0.9, 0.2, 0], [-0.3, 0.9, 0.4], [1.2, 1.1, 7.0]], pbc=pbc)
+    one.set_cell([[3.1, 0.4, 0.2], [0.3, 2.9, 0.1], [0, 0, 0]] if pbc[0] else [[0, 0, 0], [0.3, 2.9, 0.1], [0, 0, 1]])
+    wide = one.copy()
+    wide.pbc = True
+    wide.set_cell([[3.1, 0.4, 0.2], [0.3, 2.9, 0.1], [0, 0, 60]] if pbc[0] else [[60, 0, 0], [0.3, 2.9, 0.1], [0, 0, 60]])
+    found = []
+    for atoms in (one, wide):
+        atoms.calc = calculator(model(cutoff=3.5))
+        found.append(np.array([atoms.get_potential_energy(), *atoms.get_forces().flat]))
+    assert np.allclose(found[0], found[1], rtol=0, atol=1e-9 * np.abs(found[1]).max())
 
 
 def pickled(one):

@@ -76,6 +76,15 @@ def test_folders_of_parts_are_kept(here):
     assert sorted(opened(draft).parts) == ["test", "train", "validation"]
 
 
+def test_parts_by_longer_names_are_parts_and_folders_that_may_be_parts_are_named(here):
+    for number, part in enumerate(("Training Set", "test_images", "val-data")):
+        pictures(here / "pets" / part, each=6, seed=number)
+    assert "The folders Training Set, val-data, test_images are the parts, and are kept." in look([str(here / "pets")]).understood
+    for number, part in enumerate(("fold1", "fold2")):
+        pictures(here / "folds" / part, each=6, seed=number)
+    assert "Each of these folders has the folders cat, dog. If those are the classes" in look([str(here / "folds")]).warnings[-1]
+
+
 def test_few_pictures_of_a_class_are_named(here):
     pictures(here / "pets")
     pictures(here / "more", each=5, names=("eel",))
@@ -189,8 +198,10 @@ def test_periodic_frames_have_a_cutoff(here):
     assert draft.model["cutoff"] == 5.0
     opened(draft)
     (here / "slab.xyz").write_text("".join(head.format(-31.0 - i / 100, "T T F", 0.7 + i / 100) for i in range(40)))
-    with pytest.raises(InputError, match=r"slab\.xyz, frame 0 repeats along some vectors of its cell only"):
-        look(["slab.xyz"])
+    slabs = opened(look(["slab.xyz"])).frames.parts["train"]
+    assert slabs[0].periodic == (True, True, False)
+    assert slabs[0].cell[:2].tolist() == [[6, 0, 0], [0, 6, 0]]
+    assert slabs[0].cell[2].tolist() == pytest.approx([0, 0, 200 + float(slabs[0].positions[1, 2])])
 
 
 def test_a_table_of_texts_and_classes_among_other_columns(here):
@@ -304,6 +315,59 @@ def test_several_labels_of_a_text(here):
     assert draft.data["labels"] == "tags"
     assert "animal (2), bad (18), good (18)" in draft.understood[0]
     opened(draft)
+
+
+def test_a_list_under_any_name_is_several_labels_and_an_object_is_said_to_be_left_out(here):
+    rows = [{"text": text, "label": [label, "all"], "meta": {"by": "me"}} for text, label in SAID]
+    (here / "said.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    draft = look(["said.jsonl"])
+    assert draft.data["labels"] == "label"
+    assert "all (36), bad (18), good (18)" in draft.understood[0]
+    assert draft.warnings[-1].endswith(
+        "objects: meta. To use what is in one: jq -c '. + .meta | del(.meta)' said.jsonl > flat.jsonl"
+    )
+    opened(draft)
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (["0,5", "1,25"], r"line 2: '0,5' is not read as a number, but the column z holds numbers, and 39 others are so\. Write"),
+        (["1,200", "17"], r"'1,200' is not read as a number.* and 19 others are so\. Write numbers such as 1234\.5"),
+        (["12 %", "3.5%"], r"'12 %' is not read as a number"), (["$5", "$ 7.20"], r"'\$5' is not read as a number"),
+        (["NA", "1.5"], r"'NA' is not read as a number.*Leave such cells empty"), (["2.5", "inf"], r"line 3: 'inf' is not read"),
+        (["none", "some"], None), (["", "1.5"], None), (["2020-01-02", "2020-01-03"], None),
+    ],
+)  # fmt: skip
+def test_a_number_in_another_notation_is_no_category(here, cells, said):
+    rows = [f"{i % 7}.5;{'ab'[i % 2]};{cells[i % 2]}" for i in range(40)]
+    (here / "t.csv").write_text("\n".join(["x;kind;z", *rows]))
+    if said is None:
+        look(["t.csv"])
+        return
+    with pytest.raises(InputError, match=said):
+        look(["t.csv"])
+
+
+def test_a_separator_that_is_not_known_and_a_comment_are_named(here):
+    for name, first, sign, sentence in (
+        ("a.csv", "text^label", "^", r"has one column, 'text\^label', but '\^' seems to stand between several"),
+        ("b.csv", "text::label", "::", "but ':' seems to stand between several"),
+        ("c.csv", "# by me\ntext,label", ",", "is a comment, '# by me'. Take out such lines"),
+    ):
+        (here / name).write_text("\n".join([first, *(sign.join(row) for row in SAID)]))
+        with pytest.raises(InputError, match=sentence):
+            look([name])
+
+
+def test_a_folder_of_molecules_with_a_table_is_its_table(here):
+    (here / "set" / "m").mkdir(parents=True)
+    for i in range(40):
+        (here / "set" / "m" / f"{i}.xyz").write_text(f"2\n\nH 0 0 0\nH {0.7 + i / 100} 0 0\n")
+    (here / "set" / "t.csv").write_text("file,gap\n" + "".join(f"m/{i}.xyz,{i / 10}\n" for i in range(40)))
+    draft = look(["set"])
+    assert draft.data["task"] == "points"
+    assert "gap" in draft.understood[0]
 
 
 def test_all_lines_of_a_table_that_do_not_fit_are_named_at_once(here):

@@ -61,6 +61,7 @@ def _frame(one: Any) -> str:
     arrays = one.arrays
     head = f"{len(arrays['symbols'])}\nProperties=species:S:1:pos:R:3:forces:R:3 energy={arrays['energy']!r}"
     if arrays.get("cell") is not None:
-        head += f' Lattice="{" ".join(repr(x) for row in arrays["cell"] for x in row)}" pbc="T T T"'
+        head += f' Lattice="{" ".join(repr(x) for row in arrays["cell"] for x in row)}"'
+        head += f' pbc="{" ".join("FT"[periodic] for periodic in arrays["pbc"])}"'
     rows = zip(arrays["symbols"], arrays["positions"], arrays["forces"], strict=True)
     return head + "\n" + "".join(f"{s} {' '.join(repr(x) for x in [*p, *f])}\n" for s, p, f in rows)

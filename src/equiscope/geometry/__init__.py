@@ -5,7 +5,7 @@ from equiscope.geometry.calculator import calculator
 from equiscope.geometry.features import KINDS, PLAIN, Features, Group, Widths, product_kinds
 from equiscope.geometry.maps import EquivariantFeedForward, EquivariantLinear, EquivariantNorm, Products, length
 from equiscope.geometry.model import EnergyForces, PointSpec, SpaceBlock, SpaceModel
-from equiscope.geometry.neighbours import neighbours, pairs
+from equiscope.geometry.neighbours import filled, neighbours, pairs
 from equiscope.geometry.radial import Radial, distance, envelope
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "calculator",
     "distance",
     "envelope",
+    "filled",
     "length",
     "neighbours",
     "pairs",

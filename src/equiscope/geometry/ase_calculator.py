@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from ase.calculators.calculator import Calculator, PropertyNotImplementedError, all_changes
 
-from equiscope.errors import InputError
 from equiscope.geometry.model import SpaceModel
+from equiscope.geometry.neighbours import filled
 
 
 class SpaceCalculator(Calculator):
@@ -26,18 +26,20 @@ class SpaceCalculator(Calculator):
         """What ASE asks for, of `atoms`."""
         super().calculate(atoms, properties, system_changes)
         atoms, where = self.atoms, next(self.model.parameters())
-        periodic = tuple(bool(p) for p in atoms.pbc)
-        if any(periodic) and not all(periodic):
-            raise InputError(f"A cell repeats along all three vectors or none here, but pbc is {periodic}.")
+        periodic = [bool(p) for p in atoms.pbc]
         numbers = torch.as_tensor(atoms.numbers, device=where.device)[None].long()
         at = torch.as_tensor(atoms.positions / self.length, device=where.device)[
             None
         ]  # float64: of thousands of eV millionths count
-        cell = torch.as_tensor(atoms.cell.array / self.length, device=where.device)[None] if all(periodic) else None
+        cell = torch.as_tensor(atoms.cell.array / self.length, device=where.device) if any(periodic) else None
+        if cell is not None and not all(periodic):
+            cell = filled(cell, periodic, at[0], 2 * (self.model.spec.cutoff or 0.0))
         wants = "stress" in properties
-        if wants and cell is None:
-            raise PropertyNotImplementedError("Stress is a force by an area, so it needs a cell.")
-        results = self.model.energy_and_forces(numbers, at, cell, stress=wants)
+        if wants and not all(periodic):
+            raise PropertyNotImplementedError(
+                "Stress is a force by an area, so it needs a cell that is periodic along all vectors."
+            )
+        results = self.model.energy_and_forces(numbers, at, None if cell is None else cell[None], stress=wants)
         energy = float(results.energy) * self.energy
         forces = results.forces[0].cpu().double().numpy() * (self.energy / self.length)
         self.results = {"energy": energy, "free_energy": energy, "forces": forces}

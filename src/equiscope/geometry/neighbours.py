@@ -6,6 +6,7 @@ within the cutoff are sorted in too, so the cell may be smaller than the cutoff,
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -78,6 +79,30 @@ def pairs(
     other = (i != j) | (s != 0).any(-1)
     i, j, s = i[other], j[other], s[other]
     return (i, j, s) if wraps is None else (i, j, s - wraps[j] + wraps[i])
+
+
+def filled(cell: Tensor, periodic: Sequence[bool], at: Tensor, empty: float) -> Tensor:
+    """A cell for points at [N, 3] that are periodic along some vectors only, such as a slab or a wire: the other vectors become
+    perpendicular to those, and so long that images along them are `empty` or more away. So nothing within a cutoff of at most
+    `empty` changes.
+
+    cell      [3, 3]; the vectors that are not periodic are not read
+    raises    InputError if the periodic vectors are zero or parallel
+    """
+    box, points = cell.detach().double(), at.detach().double()
+    rows = [row for row, turn in enumerate(periodic) if turn]
+    others = [row for row, turn in enumerate(periodic) if not turn]
+    first = box[rows[0]] / box[rows[0]].norm()
+    second = box[rows[1]] if len(rows) > 1 else torch.eye(3, dtype=box.dtype, device=box.device)[int(first.abs().argmin())]
+    normal = torch.linalg.cross(first, second)
+    if not bool(normal.isfinite().all()) or float(normal.norm()) <= 1e-9 * float(second.norm()):
+        raise InputError(f"The cell {box.tolist()} has vectors of periodicity that are zero or parallel. Give others.")
+    normal = normal / normal.norm()
+    result = box.clone()
+    for row, along in zip(others, (normal, torch.linalg.cross(first, normal)), strict=False):
+        reached = points @ along
+        result[row] = along * (float(reached.max() - reached.min()) + empty)
+    return result
 
 
 def _box(cell: Tensor, cutoff: float) -> tuple[Tensor, Tensor, Tensor]:

@@ -31,11 +31,14 @@ PAIR = re.compile(  # of extended XYZ's comments: a key, and what it says
     (?:(?:=|\s+=\s+)(?P<value>{QUOTED}|{LIST}|"[^"]*"[^\s"]*|[^\s"]\S*|)(?=\s|$))?(?=\s|$)""",
     re.VERBOSE,
 )
+PAIRS = re.compile(rf"""\s*([^\s="'{{}}\[\]]+=({QUOTED}|[^\s"'{{}}\[\]]+)(\s+|$))+""")
 FAR = 1e300  # beyond it is no place
 
 
 def xyz(path: Path, content: bytes) -> list[Points]:
-    """Frames: a count, a comment, then a line an atom. A comment with `Properties=` or `Lattice=` is one of extended XYZ."""
+    """Frames: a count, a comment, then a line an atom. A comment with `Properties=` or `Lattice=`, or of pairs key=value alone, is
+    one of extended XYZ.
+    """
     lines, result = Lines(path, content), list[Points]()
     while lines.left:
         _check_count(path, result)
@@ -48,7 +51,7 @@ def xyz(path: Path, content: bytes) -> list[Points]:
         comment = lines.next("a comment")
         result.append(
             _extended(lines, count, comment)
-            if re.search(r"(^|\s)(Properties|Lattice)=", comment)
+            if re.search(r"(^|\s)(Properties|Lattice)=", comment) or PAIRS.fullmatch(comment)
             else _plain(lines, count, comment)
         )
     return result

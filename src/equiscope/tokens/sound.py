@@ -23,6 +23,7 @@ from equiscope.tokens.images import Pair, check_size, check_whole, patches
 
 Mel = Literal["slaney", "htk"]
 FLOOR = 1e-10  # lower bound of energies, so that the logarithm of silence is finite
+CANCELLED = 1e-3  # of the loudest channel: a mean of channels below this says that they cancel each other
 ROUNDED = 0.05  # a frame whose length would change by more than this share, rounded to whole samples, is refused
 
 
@@ -64,6 +65,11 @@ def read_sound(
     if not len(samples):
         raise InputError(f"{path} is a sound without samples. Give another file.")
     wave = torch.from_numpy(samples).mean(-1)
+    if samples.shape[1] > 1 and float(wave.abs().max()) < CANCELLED * float(abs(samples).max()):
+        raise InputError(
+            f"{path} has {samples.shape[1]} channels that cancel each other: their mean is silent. Give one of them alone, for "
+            "example the first."
+        )
     if rate is None:
         return wave, file_rate
     resampled_wave = resampled(wave, file_rate, rate)

@@ -409,7 +409,7 @@ def _in_space(model: nn.Module, statistics: EnergyStatistics) -> SpaceModel | At
 def _geometry(frame: MoleculeFrame) -> dict[str, Any]:
     """The atoms of a frame, for a file of predicted frames."""
     symbols = [SYMBOLS[n - 1] for n in frame.numbers.tolist()]
-    cell = {} if frame.cell is None else {"cell": frame.cell.tolist()}
+    cell = {} if frame.cell is None else {"cell": frame.cell.tolist(), "pbc": list(frame.periodic)}
     return {"symbols": symbols, "positions": frame.positions.tolist(), **cell}
 
 

@@ -5,7 +5,7 @@ import io
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from equiscope.data.picture_files import is_picture
 from equiscope.data.point_sets import READ
 from equiscope.data.sampler import derived_seed
 from equiscope.data.sound_files import is_sound
+from equiscope.data.split_folders import same_inner
 from equiscope.errors import InputError
 from equiscope.training.draft.draft import counted, listed, number_ranges
 from equiscope.training.draft.table_file import TableRows
@@ -99,6 +100,17 @@ def listing_of_table(
     return Listing(
         files, labels, f"in the column {label}", True, columns, () if label is not None else numbers, rows, metadata or {}
     )
+
+
+def same_inner_warnings(path: Path, holds: Callable[[Path], bool]) -> list[str]:
+    """A warning if the folders that are taken for classes all have the same folders, which may be the classes."""
+    inner = same_inner(path, holds) if path.is_dir() else []
+    if not inner:
+        return []
+    return [
+        f"Each of these folders has the folders {listed(inner)}. If those are the classes, give the outer ones the names of parts "
+        "(train, val, test), or name one of them."
+    ]
 
 
 def listing_of_names(path: Path, files: Sequence[Path], what: str) -> Listing:

@@ -73,14 +73,14 @@ def _of_one(path: Path, name: str, start: str | None, wanted: ChosenColumns = NO
         raise InputError(f"{name} is a {path.suffix}, which is not read. {way}")
     kinds = _kinds(path)
     if not kinds:
-        found = "is empty" if _is_empty(path) else "has no file that is read here" if path.is_dir() else "has no known ending"
+        found = "is empty" if _is_empty(path) else _unread(path) if path.is_dir() else "has no known ending"
         raise InputError(
             f"{name} {found}. Known: pictures, sounds, texts (.txt, .md), tables (.csv, .tsv, .jsonl), "
             "words with labels (.conll, .conllu, .bio), molecules (.xyz, .extxyz), arrays of pictures or molecules (.npz)."
         )
     kind, count = kinds.most_common(1)[0]
     if path.is_dir():
-        if kind in ("pictures", "sounds") and kinds["table"] == 1 and tables.names_files(table := _tables_in(path)[0]):
+        if kind in ("pictures", "sounds", "molecules") and kinds["table"] == 1 and tables.names_files(table := _tables_in(path)[0]):
             return _of_one(table, name, start, wanted)
         if kind == "table" and len(kinds) == 1:
             inside = _tables_in(path)
@@ -154,6 +154,12 @@ def _inner(path: Path) -> Path:
 def _is_empty(path: Path) -> bool:
     """Whether a file has no bytes, or a folder no files."""
     return path.stat().st_size == 0 if path.is_file() else not any(file.is_file() for file in path.rglob("*"))
+
+
+def _unread(folder: Path) -> str:
+    """A sentence's end about a folder without a file that is read."""
+    endings = Counter(file.suffix.lower() for file in folder.rglob("*") if file.is_file() and file.suffix)
+    return f"has no file that is read here{f', but files that end in {endings.most_common(1)[0][0]}' if endings else ''}"
 
 
 def _kinds(path: Path) -> Counter[str]:

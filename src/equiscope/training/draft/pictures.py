@@ -19,7 +19,15 @@ from equiscope.tokens.images import picture
 from equiscope.training.draft.copies import SHADES, picture_copies
 from equiscope.training.draft.draft import RecipeDraft, class_warnings, counted, listed, title_of
 from equiscope.training.draft.labelled import metadata_sentence
-from equiscope.training.draft.listing import LEAST, Listing, listing_of_names, named_groups, parts_of, tables_of_parts
+from equiscope.training.draft.listing import (
+    LEAST,
+    Listing,
+    listing_of_names,
+    named_groups,
+    parts_of,
+    same_inner_warnings,
+    tables_of_parts,
+)
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -39,7 +47,9 @@ def of_path(path: Path) -> RecipeDraft:
     pictures = list_pictures(parts["train"] if parts else path, Images(train=str(path)))
     listing = Listing(list(map(Path, pictures.names)), pictures.targets, "one folder for each")
     if not parts:
-        return of_listing(path, listing)
+        draft = of_listing(path, listing)
+        draft.warnings += same_inner_warnings(path, is_picture)
+        return draft
     listing.check(path, "picture", 1)
     seen = _Seen().add(_read(pictures))
     understood = [listing.sentence(path, "picture"), seen.sentence]

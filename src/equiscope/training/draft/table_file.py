@@ -2,6 +2,7 @@
 
 import io
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,18 +18,23 @@ from equiscope.training.draft.draft import counted
 PATHS = ("path", "file", "filename", "file_name", "image", "audio")  # columns with the names of files
 CLASSES = ("label", "class", "category", "sentiment")  # columns with classes
 CELL = 2**31 - 1  # characters of a cell
+CHECKED = 50  # rows in which a separator is looked for
 SHOWN = 30  # characters of a cell in a sentence
 
 
 @dataclass
 class TableRows:
-    """The columns and rows of a table, the line of each row, what is wrong with others, and the columns that hold lists."""
+    """The columns and rows of a table, the line of each row, what is wrong with others, and the columns that hold lists.
+
+    objects  columns that hold objects of JSON, which are no values: they are left out
+    """
 
     names: list[str] = field(default_factory=list)
     rows: list[dict[str, str]] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
     faults: Faults = field(default_factory=lambda: Faults("Correct these lines, or take them out."))
     lists: set[str] = field(default_factory=set)
+    objects: set[str] = field(default_factory=set)
 
 
 def read_table(path: Path) -> TableRows:
@@ -49,14 +55,21 @@ def read_table(path: Path) -> TableRows:
     if not whole:
         raise InputError(f"{path} is empty: it has no first line that names columns.")
     names = [name.strip() for name in whole[0][1]]
+    shown = ", ".join(repr(name[:SHOWN]) for name in names[:4])
+    if names[0].startswith("#") and (any(map(is_data, names)) or any(len(row) > len(names) for _, row in whole[1:2])):
+        raise InputError(f"The first line of {path} is a comment, {shown}. Take out such lines: the first names the columns.")
     if any(map(is_data, names)):
-        shown = ", ".join(repr(name[:SHOWN]) for name in names[:4])
         raise InputError(
             f"The first line of {path} names no columns, but reads like data: {shown}. Put a line of names in front, such as "
             f"{', '.join(['text', 'label', 'column3', 'column4', 'column5'][: len(names)])}."
         )
     if Counter(names).most_common(1)[0][1] > 1:
         raise InputError(f"{path} has two columns of the same name in its first line: {', '.join(names)}. Rename one.")
+    if len(names) == 1 and (sign := _other_separator(names[0], [row[0] for _, row in whole[1 : CHECKED + 1]])):
+        raise InputError(
+            f"{path} has one column, {names[0]!r}, but {sign!r} seems to stand between several. Put commas, semicolons, tabs or "
+            "bars there."
+        )
     table = TableRows(names)
     for line, row in whole[1:]:
         if len(row) < len(names) or any(row[len(names) :]):
@@ -71,6 +84,12 @@ def read_table(path: Path) -> TableRows:
     return table
 
 
+def _other_separator(first: str, rows: Sequence[str]) -> str:
+    """A sign that may separate columns: it stands in the first line, and at least as often in each of the rows."""
+    signs = [sign for sign in dict.fromkeys(first) if not sign.isalnum() and sign not in " _-.()[]/"]
+    return next((sign for sign in signs if rows and all(row.count(sign) >= first.count(sign) for row in rows)), "")
+
+
 def _objects(path: Path, text: str) -> TableRows:
     """Lines of JSON, each an object; null is empty, and a list becomes its items, separated by semicolons."""
     table = TableRows()
@@ -83,9 +102,10 @@ def _objects(path: Path, text: str) -> TableRows:
             if not isinstance(row, dict):
                 raise InputError(f"{where} is no table of names and values. Each line is one, in braces.")
             table.lists |= {name for name, value in row.items() if isinstance(value, list)}
+            table.objects |= {name for name, value in row.items() if isinstance(value, dict)}
             table.rows.append({name: _cell(value) for name, value in row.items()})
             table.lines.append(number)
-    table.names = list(dict.fromkeys(name for row in table.rows for name in row))
+    table.names = [name for name in dict.fromkeys(name for row in table.rows for name in row) if name not in table.objects]
     return table
 
 

@@ -1,6 +1,7 @@
 """Tables: columns say whether they are pictures, sounds, pairs of texts, or texts to learn from."""
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from equiscope.data.texts import decoded
 from equiscope.errors import InputError, UnknownName
 from equiscope.training.draft import labelled, pairs, pictures, points, sounds, texts
 from equiscope.training.draft import rows as rows_
-from equiscope.training.draft.draft import NONE, ChosenColumns, RecipeDraft, counted, title_of
+from equiscope.training.draft.draft import NONE, ChosenColumns, RecipeDraft, counted, listed, title_of
 from equiscope.training.draft.listing import has_ending, listing_of_table
 from equiscope.training.draft.table_file import CLASSES, PATHS, TableRows, read_table
 from equiscope.training.metadata_columns import MetadataColumns
@@ -21,6 +22,11 @@ Columns = Mapping[str, Sequence[str]]
 FEW = 50  # different values of a column: more may be texts
 SEVERAL = ("labels", "tags", "topics", "genres", "categories", "keywords")  # columns that may hold several labels
 GROUPS = ("group", "speaker", "author", "user", "username", "patient", "subject", "person", "document", "conversation", "session")
+NOTATION = re.compile(  # numbers that are not read: 1,5 and 1,234.5 and 12 % and $5
+    r"[-+]?[$€£¥]?\s?\d+,\d+(\s?[%$€£¥])?|[-+]?[$€£¥]?\s?\d{1,3}([,' ]\d{3})+(\.\d+)?(\s?[%$€£¥])?|[-+]?\d+(\.\d+)?\s?[%$€£¥]"
+    r"|[-+]?[$€£¥]\s?\d+(\.\d+)?"
+)
+UNKNOWN = ("na", "n/a", "nan", "null", "none", "?", "-", "--", "inf", "-inf", "+inf", "infinity")  # beside numbers: none
 PAIRS = (("source", "target"), ("src", "tgt"), ("word", "pronunciation"), ("question", "answer"), ("input", "output"))
 
 
@@ -53,6 +59,9 @@ def of_file(
         table.faults.check()
         raise InputError(f"{path} has a first line, and no other. Give a table with examples.")
     columns = {name: [row.get(name, "") for row in rows] for name in names}
+    for name in names:
+        if name not in table.lists and name.lower() not in SEVERAL:
+            _check_notation(path, name, columns[name], lines)
     chosen, target = _metadata(path, columns, wanted.metadata, start), _target(path, columns, wanted)
     names = [name for name in names if name not in chosen]
     columns = {name: columns[name] for name in names}
@@ -62,6 +71,8 @@ def of_file(
     few = [name for name in names if name not in long and labelled.few_values(columns[name]) and len(set(columns[name])) > 1]
     several = ""  # separates the labels of a cell
     label = target or next((name for name in CLASSES if name in few), None)
+    if label in table.lists:
+        several = ";"
     if label is None and (tags := next((name for name in names if name in table.lists or name.lower() in SEVERAL), None)):
         several = ";" if tags in table.lists else next((sign for sign in ";|," if any(sign in cell for cell in columns[tags])), "")
         label, long = tags if several else None, [name for name in long if name != tags or not several]
@@ -76,7 +87,7 @@ def of_file(
                 raise InputError(
                     f"--metadata names columns beside texts with a class or a number, but {path} has neither. Leave it out."
                 )
-            return _only(texts.of_files(path, text), start)
+            return _with_objects(_only(texts.of_files(path, text), start), path, table)
         for name in (text,) if several else (text, label):
             empty = [line for line, value in zip(lines, columns[name], strict=True) if not value.strip()]
             for line in empty:
@@ -89,7 +100,7 @@ def of_file(
         draft = labelled.of_columns(path, columns[text], text, label, classes, start, grouped, texts_of, several, chosen)
         draft.data |= {part: str(other) for part, other in (others or {}).items()}
         draft.understood += labelled.unused_columns([name for name in names if name not in (text, label, group)], "text")
-        return draft
+        return _with_objects(draft, path, table)
     table.faults.check()
     if chosen:
         raise InputError(
@@ -107,6 +118,35 @@ def of_file(
         f"{path} has the columns {', '.join(names)}, of which none has many different texts, and fewer than two are numbers or "
         "categories. Known: texts with a class or a number, two columns of texts (pairs), one of texts to continue, and rows of "
         "numbers and categories."
+    )
+
+
+def _with_objects(draft: RecipeDraft, path: Path, table: TableRows) -> RecipeDraft:
+    """The draft with a warning about columns that hold objects."""
+    if table.objects:
+        name = min(table.objects)
+        draft.warnings.append(
+            f"Not read, as columns are plain values and these are objects: {listed(sorted(table.objects))}. To use what is in one: "
+            f"jq -c '. + .{name} | del(.{name})' {shlex.quote(str(path))} > flat.jsonl"
+        )
+    return draft
+
+
+def _check_notation(path: Path, name: str, cells: Sequence[str], lines: Sequence[int]) -> None:
+    """Raises InputError for a column of numbers of which some are written in a way that is not read."""
+    odd = [i for i, cell in enumerate(cells) if cell.strip() and not labelled.are_numbers([cell])]
+    there = sum(1 for cell in cells if cell.strip())
+    notation = [i for i in odd if NOTATION.fullmatch(cells[i].strip())]
+    if not odd or len(notation) + sum(cells[i].strip().lower() in UNKNOWN for i in odd) < len(odd):
+        return
+    if not notation and (len(odd) == there or not any(labelled.are_numbers([cell]) for cell in cells)):
+        return  # words, such as none
+    first = (notation or odd)[0]
+    way = "Write numbers such as 1234.5" if notation else "Leave such cells empty"
+    more = f", and {len(odd) - 1:,} others are so" if len(odd) > 1 else ""
+    raise InputError(
+        f"{path}, line {lines[first]}: {cells[first].strip()!r} is not read as a number, but the column {name} holds "
+        f"numbers{more}. {way}."
     )
 
 

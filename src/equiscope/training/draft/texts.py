@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from equiscope.data.split_folders import part_folders
-from equiscope.data.texts import files, is_text_file, stretches
+from equiscope.data.texts import TABLES, files, is_text_file, kind_of, stretches
 from equiscope.errors import InputError
 from equiscope.training.draft.draft import RecipeDraft, counted, title_of
 
@@ -38,7 +38,9 @@ def of_files(path: Path, field: str = "text") -> RecipeDraft:
     else:
         data["held_out"] = 0.1
         understood.append("The last tenth chooses the weights: it is not learned from.")
-    if empty > size // 5000:
+    if path.is_file() and kind_of(path.name) in TABLES:
+        understood.append(f"Each row of the column {field} is a document; an empty line stands between two.")
+    elif empty > size // 5000:
         understood.append("Empty lines separate its paragraphs or documents.")
     width, layers = (64, 2) if size < 200_000 else (128, 4) if size < 5_000_000 else (256, 4)
     model = {
