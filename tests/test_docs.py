@@ -20,6 +20,8 @@ from typer.testing import CliRunner
 import equiscope as eq
 from equiscope.cli.app import app
 from equiscope.errors import InputError
+from equiscope.models import PRESETS
+from equiscope.trained import NAMES
 from equiscope.training.reading import read_recipe, recipe
 from equiscope.training.recipe import TASKS
 
@@ -178,6 +180,19 @@ def test_a_command_of_the_pages_is_one_that_there_is(command):
     for word in words:
         if word.startswith("recipes/"):
             assert (ROOT / word).exists()
+
+
+BAR = re.findall(
+    r"""["'](equiscope .+?)["']\],?$""", (ROOT / "web" / "src" / "widgets" / "navigation.ts").read_text("utf-8"), re.MULTILINE
+)
+
+
+@pytest.mark.parametrize("command", BAR)
+def test_a_command_in_the_bar_of_the_pages_is_one_that_there_is(command):
+    _, verb, *words = shlex.split(command)
+    context = typer.main.get_command(app).commands[verb].make_context(verb, words)
+    model = context.params.get("model")
+    assert model is None or model in {*PRESETS, *NAMES}, "neither a preset nor a trained model that comes along"
 
 
 def test_nothing_is_installed_from_an_index_that_does_not_have_it():
