@@ -12,9 +12,9 @@ from equiscope.record.report import finding, number, repeat_command, report, sam
 from tests.explore.audits import CONTROL, audit, deep, hostile, planted, promised, row
 
 
-def printed(example, width=80, color=False):
+def printed(example, width=80, color=False, report=False):
     out, system = io.StringIO(), "standard" if color else None
-    Console(file=out, width=width, highlight=False, force_terminal=color, color_system=system).print(table(example))
+    Console(file=out, width=width, highlight=False, force_terminal=color, color_system=system).print(table(example, report))
     return out.getvalue()
 
 
@@ -46,6 +46,16 @@ def test_a_symmetry_without_a_claim_has_no_sentence_about_it():
     assert "–  permute" in text
     assert "✗" not in text
     assert "nothing fails" in text
+
+
+@pytest.mark.parametrize("example", [planted, promised])
+def test_a_report_page_is_advised_only_where_none_is_written(example):
+    assert "--html" in printed(example())
+    assert "--html" not in printed(example(), report=True)
+
+
+def test_the_columns_of_numbers_are_explained():
+    assert "worst: the largest error, relative to the size of the output" in printed(planted())
 
 
 def test_a_models_text_is_no_markup_and_no_escape_code():

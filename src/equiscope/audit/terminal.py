@@ -13,9 +13,12 @@ from equiscope.record import Audit, Row, ServedModel
 from equiscope.record.report import coverage, finding, number, outputs, repeat_command, summary
 
 
-def table(audit: Audit) -> RenderableType:
-    """What rich's Console prints: heading, table, and sentences on the rows that fail or are undecided."""
-    parts: list[RenderableType] = [_heading(audit), Text(""), _rows(audit), Text("")]
+def table(audit: Audit, report: bool = False) -> RenderableType:
+    """What rich's Console prints: heading, table, and sentences on the rows that fail or are undecided.
+
+    report  whether a report page is written too: then nothing advises to write one
+    """
+    parts: list[RenderableType] = [_heading(audit), Text(""), _rows(audit), *_columns(audit), Text("")]
     for row in audit.failed:
         parts += [*_failing(audit, row), Text("")]
     parts += [Text(printable_text(f"– {row.name}: accepted by the baseline file: {row.accepted}")) for row in audit.accepted]
@@ -30,13 +33,13 @@ def table(audit: Audit) -> RenderableType:
     parts.append(Text(printable_text(summary(audit)), style="bold"))
     others = [row for row in audit.rows if row.verdict in ("approximate", "broken") and not (row.fails or row.accepted)]
     if others and not audit.failed and audit.served is None:
-        more = f"Where and why: add --html report.html, or require a row by its name: --{others[0].kind} {others[0].name}"
+        page = "" if report else "add --html report.html, or "
+        more = f"Where and why: {page}require a row by its name: --{others[0].kind} {others[0].name}"
         parts.append(Text(printable_text(more), style="dim"))
-    if audit.failed:
-        more = "Module by module, with the counterexamples: add --html report.html"
-        if audit.served is not None:
-            more = "The requests as a script, with both answers: add --reproduce FILE.py"
-        parts.append(Text(more, style="dim"))
+    if audit.failed and audit.served is not None:
+        parts.append(Text("The requests as a script, with both answers: add --reproduce FILE.py", style="dim"))
+    elif audit.failed and not report:
+        parts.append(Text("Module by module, with the counterexamples: add --html report.html", style="dim"))
     return Group(*parts)
 
 
@@ -82,6 +85,14 @@ def _rows(audit: Audit) -> Table:
     for row in actions:
         grid.add_row(*_cells(row, audit.served is not None))
     return grid
+
+
+def _columns(audit: Audit) -> list[Text]:
+    """What the columns of numbers hold. The heading of a served model says it for its own."""
+    if audit.served is not None:
+        return []
+    words = "worst: the largest error, relative to the size of the output; rounding: what rounding alone explains"
+    return [Text(words, style="dim")]
 
 
 def _cells(row: Row, served: bool) -> list[Text]:

@@ -99,7 +99,7 @@ def run(
     if everything:
         audit = _informative(audit)
     audit = accept(accepted, update, audit)
-    _print(audit, json)
+    _print(audit, json, files.html is not None)
     files.write(audit)
     return _code(audit, interrupts)
 
@@ -133,7 +133,7 @@ def run_served(
             timeout=served.timeout, proxy=served.proxy, tolerance=tolerance, seconds=seconds, progress=progress,
         )  # fmt: skip
     audit = accept(accepted, update, audit)
-    _print(audit, json)
+    _print(audit, json, files.html is not None)
     if served.reproduce is not None and script:
         print(f"wrote {outputs.write(served.reproduce, script)}", file=sys.stderr)
     elif served.reproduce is not None:
@@ -166,11 +166,11 @@ def _code(audit: Audit, interrupts: list[int]) -> int:
     return STOPPED if interrupts else 1 if audit.failed or not audit.decided else 0
 
 
-def _print(audit: Audit, json: bool) -> None:
+def _print(audit: Audit, json: bool, report: bool) -> None:
     if json:
         print(msgspec.json.encode(audit).decode())
     else:
-        Console(highlight=False, width=None if sys.stdout.isatty() else WIDE).print(table(audit))
+        Console(highlight=False, width=None if sys.stdout.isatty() else WIDE).print(table(audit, report))
 
 
 def baseline_of(path: Path | None, update: bool) -> BaselineFile | None:
