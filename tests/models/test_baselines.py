@@ -36,7 +36,7 @@ def test_parameters_and_multiply_adds_are_those_of_the_built_model(name):
 @pytest.mark.parametrize("name", ALL)
 def test_a_description_reads_as_a_table(name):
     text = str(eq.describe(ALL[name], 11))
-    assert ("What it respects" in text) == (name == "lstm")
+    assert ("Symmetries that follow" in text) == (name == "lstm")
     assert "pair" not in text
     assert ("11 tokens" in text) == (name == "lstm")
 

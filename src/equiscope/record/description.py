@@ -57,9 +57,9 @@ class Description:
         ends = (str.ljust, str.ljust, str.ljust, str.rjust, str.rjust)
         lines = ["  ".join(end(cell, w) for end, cell, w in zip(ends, row, wide, strict=True)).rstrip() for row in rows]
         length = f"{self.tokens} tokens" + (f", {self.source} of the source" if self.source else "")
-        length += "; every pair counted, hidden or not" if self.pairs else ""
+        length += "; every pair counted, masked or not" if self.pairs else ""
         one = "of one input, taken whole" if self.tokens == 1 and not self.claims else f"of one sequence, {length}"
-        lines += ["", f"Multiply-adds {one}.", *(["", "What it respects:"] if self.claims else [])]
+        lines += ["", f"Multiply-adds {one}.", *(["", "Symmetries that follow from the parts:"] if self.claims else [])]
         named = max((len(c.action) for c in self.claims), default=0)
         for c in self.claims:
             by = f" ({c.decided_by})" if c.decided_by else ""

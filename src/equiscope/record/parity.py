@@ -61,7 +61,8 @@ class ParityRow(Struct, frozen=True, kw_only=True):
     @property
     def cells(self) -> tuple[str, ...]:
         """Name, verdict, errors and both steps, as a table prints them."""
-        numbers = ("" if x is None else f"{x:.1e}" for x in (self.error if self.error is not None else self.error32, self.floor))
+        error = self.error if self.error is not None else self.error32
+        numbers = ("" if x is None else f"{x:.1e}" if x else "0" for x in (error, self.floor))
         return self.name, self.verdict, *numbers, *("" if s is None else str(s) for s in (self.a, self.b))
 
     def __repr__(self) -> str:
