@@ -327,6 +327,7 @@ def test_one_atom_alone(see, pages):
     answered(tab)
     same(tab, pages("neon")[1])
     assert [card.get_attribute("data-holds") for card in tab.locator(".model-card").all()] == ["true", "false"]
+    assert " ," not in tab.locator(".model-card").first.text_content()
     assert "equivariant forces: all are 0" in tab.locator(".model-card").first.inner_text()
     assert "differ from the rotated forces by" in tab.locator(".model-card").last.inner_text(), "which are none in nature"
     assert not re.search(r"NaN|undefined|Infinity", tab.locator("main").inner_text())

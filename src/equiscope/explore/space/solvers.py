@@ -87,7 +87,7 @@ def in_space(name: str, model: SpaceModel, numbers: Tensor, seed: int | None = N
     model.elements(numbers)
     group = model.spec.group
     title = f"{group} transformer"
-    same = "A mirror image is the same to it." if group == "E(3)" else "It can tell a molecule from its mirror image."
+    same = "It gives a mirror image the same energy." if group == "E(3)" else "It may give a mirror image another energy."
     about = f"Features are scalars and vectors; scores are dot products of equal kinds. {same}"
     return Solving(name, title, about, group, model, lambda m: _space_answers(m, numbers), seed is None, seed, unit)
 

@@ -18,7 +18,7 @@ export function atomTable(desk: MoleculeDesk, stage: Stage): { element: HTMLElem
     "section.part",
     { "data-part": "atoms" },
     h("h2", "The atoms"),
-    h("p.quiet", "Positions in Å after the rotation, as the models get them; energies and forces of ", title, "."),
+    h("p.quiet", "Positions in Å after the rotation, as the models get them; energies and forces of ", title, ". The energy of an atom is its share of the sum: only the sum is a prediction."), // prettier-ignore
     mover(desk),
     h(
       "div.scroll.tall",
@@ -43,7 +43,8 @@ export function atomTable(desk: MoleculeDesk, stage: Stage): { element: HTMLElem
 
   function draw(): void {
     const [at, now] = [desk.positions, desk.known[stage.solver].now];
-    title.textContent = `the ${desk.model(stage.solver).title}`;
+    const { title: model, unit } = desk.model(stage.solver);
+    title.textContent = `the ${model}${unit && `, in ${unit} and ${unit}/Å`}`;
     rows.forEach(({ choose, cells, row }, i) => {
       choose.setAttribute("aria-pressed", String(i === desk.state.atom));
       row.toggleAttribute("data-chosen", i === desk.state.atom);

@@ -30,7 +30,7 @@ export function card(desk: MoleculeDesk, side: "left" | "right"): { element: HTM
     unit.textContent = model.unit;
     const found = measure(model, known);
     stage.tell();
-    if (!found) return;
+    if (!found) return value.replaceChildren(h("span.quiet", "computing …"));
     const { energy: e, forces } = found;
     value.replaceChildren(...digits(e.before, e.now, e.holds));
     energy.dataset.value = String(e.now);
@@ -41,8 +41,8 @@ export function card(desk: MoleculeDesk, side: "left" | "right"): { element: HTM
       h(
         "span",
         h("b", "invariant energy"),
-        moved ? (e.difference === 0 ? ": bitwise equal" : `: differs by ${gap(e.difference)} ${model.unit}`) : "",
-        e.holds && moved ? h("span.quiet", `, rounding floor ${scientific(e.floor)}`) : "",
+        moved ? (e.difference === 0 ? ": bitwise equal" : `: differs by ${gap(e.difference)} ${model.unit}`.trimEnd()) : "",
+        e.holds && moved ? `, rounding floor ${scientific(e.floor)} ${model.unit}`.trimEnd() : "",
       ),
       moved ? whether(forces.holds) : h("span.quiet", "not rotated yet"),
       h(
@@ -51,13 +51,17 @@ export function card(desk: MoleculeDesk, side: "left" | "right"): { element: HTM
         known.still!.forces.every((part) => part === 0)
           ? ": all are 0"
           : moved
-            ? `: differ from the rotated forces by ${forces.difference === 0 ? "0" : error(forces.difference)}`
+            ? `: differ from the rotated forces by ${ofTheirSize(forces.difference)}`
             : "",
       ),
     );
   }
   return { element, stage, draw };
 }
+
+/** A relative error of forces, said so: "6.8·10⁻¹⁵ of their size". */
+export const ofTheirSize = (difference: number): string =>
+  `${error(difference).replace(" times its size", " times")} of their size`;
 
 /** The digits in common with the energy before, and the others. */
 export function digits(before: number, now: number, holds: boolean): HTMLElement[] {

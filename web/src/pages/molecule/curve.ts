@@ -47,7 +47,12 @@ export function curve(desk: MoleculeDesk): { element: HTMLElement; draw(): void 
       series,
       height: 300,
       x: { title: "rotation angle", range: [0, 180], ticks: [0, 30, 60, 90, 120, 150, 180], text: (value) => `${value}°` },
-      y: { log: true, range: [low, high], text: (value) => scientific(value).replace("1.0·", "") },
+      y: {
+        title: kind === "energies" ? "error of the energy, in its unit" : "error of the forces, relative",
+        log: true,
+        range: [low, high],
+        text: (value) => scientific(value).replace("1.0·", ""),
+      },
     };
   }
   return section({

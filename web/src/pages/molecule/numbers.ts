@@ -23,7 +23,7 @@ export function numbers(desk: MoleculeDesk): { element: HTMLElement; draw(): voi
     "section.part",
     { "data-part": "numbers" },
     h("h2", "Invariance and equivariance"),
-    h("p.quiet", "Energies before and after the rotation, computed on this page in float64. The rounding floor is the float32 error times 2⁻²⁹; a difference up to 100 floors counts as rounding."), // prettier-ignore
+    h("p.quiet", "Energies before and after the rotation, computed on this page in float64. Differences of energies have the unit of the energy; the error of the forces is relative to their size. The rounding floor is the float32 error times 2⁻²⁹; a difference up to 100 times the floor counts as rounding."), // prettier-ignore
     h("div.scroll", { tabindex: 0, role: "region", "aria-label": "outputs before and after the rotation" }, h("table.numbers", h("caption.spoken", "Outputs of every model before and after the rotation"), h("thead", h("tr", heads.map((name) => h("th", { scope: "col" }, name)))), body)), // prettier-ignore
   );
 
@@ -35,8 +35,20 @@ export function numbers(desk: MoleculeDesk): { element: HTMLElement; draw(): voi
           ? [
               h("td.number", { "data-value": found.energy.before }, exact(found.energy.before), " ", h("span.quiet", model.unit)),
               h("td.number", { "data-value": found.energy.now }, exact(found.energy.now), " ", h("span.quiet", model.unit)),
-              h("td.number", { "data-value": found.energy.difference }, gap(found.energy.difference)),
-              h("td.number", { "data-value": found.energy.floor }, scientific(found.energy.floor)),
+              h(
+                "td.number",
+                { "data-value": found.energy.difference },
+                gap(found.energy.difference),
+                " ",
+                h("span.quiet", model.unit),
+              ),
+              h(
+                "td.number",
+                { "data-value": found.energy.floor },
+                scientific(found.energy.floor),
+                " ",
+                h("span.quiet", model.unit),
+              ),
               h("td", whether(found.energy.holds)),
               h("td.number", { "data-value": found.each.difference }, gap(found.each.difference), " ", whether(found.each.holds)), // prettier-ignore
               h("td.number", { "data-value": found.forces.difference }, error(found.forces.difference), " ", whether(found.forces.holds)), // prettier-ignore

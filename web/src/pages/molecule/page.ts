@@ -75,7 +75,7 @@ function announcer(desk: MoleculeDesk): HTMLElement {
     const found = desk.record.solvers.map((model, i) => {
       const { energy } = measure(model, desk.known[i]) ?? {};
       if (!energy) return "";
-      return `${model.title}: energy ${energy.holds ? "invariant" : `differs by ${gap(energy.difference)}`}`;
+      return `${model.title}: energy ${energy.holds ? "invariant" : `differs by ${gap(energy.difference)} ${model.unit}`.trimEnd()}`;
     });
     status.textContent = `${desk.announcement} ${found.join("; ")}.`;
   };
