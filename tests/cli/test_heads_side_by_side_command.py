@@ -31,7 +31,7 @@ def after(tmp_path_factory):
 def test_two_checkpoints_of_one_name_are_told_apart(equi, folders, after):
     found = page(equi, "the dog", "--model", folders / "gpt2", "--side-by-side", after / "gpt2")
     assert found["side_by_side"]["names"] == [str(folders / "gpt2"), str(after / "gpt2")]
-    assert found["title"].endswith(": the dog")
+    assert found["title"].endswith(", on “the dog”")
     assert len(found["side_by_side"]["total_variation"]) == 2
     assert all(0 < one < 1 for row in found["side_by_side"]["total_variation"] for one in row)
 

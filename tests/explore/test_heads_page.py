@@ -59,7 +59,7 @@ def test_numbers_of_the_file_give_the_weights_of_the_model():
 def test_the_page_says_what_it_shows():
     content = looked().file()
     assert content.summary.startswith("8 heads in 2 attention layers, 6 tokens. ")
-    assert re.search(r"they match the model's output to a relative (1e-07|\de-08)\.$", content.summary)
+    assert re.search(r"the relative error of the outputs is (1e-07|\de-08)\.$", content.summary)
     assert (content.model, content.dtype, content.served) == ("LlamaForCausalLM", "float32", False)
     assert content.sequences == [line()]
     assert all(layer.reconstruction_error < 1e-6 and not layer.reason for layer in content.layers)

@@ -17,7 +17,7 @@ def test_it_stands_after_the_layers_and_its_number_is_pythons(read):
     tab = read("gpt2", "head=2.0&query=6&key=3")
     made, _ = gpt2()
     kept = unpack(made.file().rollout[0].tensors.weights)
-    assert tab.locator(".mosaic h3").all_inner_texts()[-1] == "text: attention rollout, mean and maximum over heads"
+    assert tab.locator(".mosaic h3").all_inner_texts()[-1] == "text: rollout, mean and maximum"
     assert tab.locator(".detail h2").inner_text() == "Attention rollout, mean over heads"
     assert printed(tab) == pytest.approx(kept[0, 6, 3], rel=1e-6)
     assert "it does not explain what the model predicts" in tab.locator(".counted").inner_text()

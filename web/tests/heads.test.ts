@@ -470,10 +470,7 @@ test("rollouts stand after the layers, and are none of them", () => {
   const record = withRollout({ layers: [one], rollout: [all], sequences: [{ name: "text" }] } as unknown as Heads);
   expect(record.layers.map((_, i) => isRollout(record, i))).toEqual([false, true]);
   expect(own(record)).toEqual([one]);
-  expect(layerGroups(record).map(({ title }) => title)).toEqual([
-    "text self-attention",
-    "text: attention rollout, mean and maximum over heads",
-  ]);
+  expect(layerGroups(record).map(({ title }) => title)).toEqual(["text self-attention", "text: rollout, mean and maximum"]);
   expect([headName(record, 0, 1), headName(record, 1, 0)]).toEqual(["L0H1", "attention rollout, mean over heads"]); // prettier-ignore
 });
 

@@ -49,7 +49,7 @@ def explore(
             "example. Without input: draw a preset, a spec or a checkpoint folder."
         ),
     ] = None,
-    image: Annotated[Path | None, typer.Option(help="An image as the input of the model (default: clothes).")] = None,
+    image: Annotated[Path | None, typer.Option(help="An image as the input of --model (default of --model: clothes).")] = None,
     second_image: Annotated[
         Path | None,
         typer.Option(help="With --image: another image, whose values can replace those of the first on the served page."),

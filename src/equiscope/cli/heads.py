@@ -52,7 +52,7 @@ CELLS = 14  # patches along a side, of a model whose places go on: as ViT cuts 2
 PHOTOGRAPH = (
     "This model has learned clothes, bright on black, from grey images of 28×28 pixels. On a photograph its attention means "
     "nothing. A photograph needs a model that is trained on photographs, such as a ViT that transformers has saved: "
-    "equiscope explore --image FILE --model FOLDER. Given weights need none: equiscope explore --page image --image FILE."
+    "equiscope explore --image FILE --model FOLDER. With weights chosen by hand: equiscope explore --page image --image FILE."
 )
 PREPROCESSOR = "preprocessor_config.json"
 RATE, FASTEST = 16000, 1_000_000  # samples a second: of models that say none, and of any sound
@@ -76,6 +76,11 @@ class ModelInput:
             return self.text if len(self.text) <= 48 else self.text[:47] + "…"
         path = self.image or self.audio
         return path.name if path is not None else "example inputs"
+
+    @property
+    def heading(self) -> str:
+        """The title with a text in quotes, as the heading of a page has it."""
+        return self.title if self.text is None else f"“{self.title}”"
 
 
 @dataclass(kw_only=True)
@@ -119,12 +124,12 @@ def run(
     name = Path(source).resolve().name if folder_of(source) else source
     if other_source is None:
         ready.notes += ready.origin
-        page, models = _heads_page(ready, f"{name}: {request.title}", source, seed), [ready.model]
+        page, models = _heads_page(ready, f"{name} on {request.heading}", source, seed), [ready.model]
     else:
         other, called = _prepare(other_source, request, seed), short_names(source, other_source)
         align_inputs(ready, other, request == ModelInput())
         ready.notes += [f"{of}: {origin}" for of, one in zip(called, (ready, other), strict=True) for origin in one.origin]
-        page = _heads_page(ready, f"{called[0]} beside {called[1]}: {request.title}", source, seed)
+        page = _heads_page(ready, f"{called[0]} beside {called[1]}, on {request.heading}", source, seed)
         page.set_side_by_side(_heads_page(other, called[1], other_source, seed), called)
         models = [ready.model, other.model]
     if output.json:
@@ -159,7 +164,7 @@ def page_of(source: str, request: ModelInput | None = None, seed: int = 0) -> He
     request = request or ModelInput()
     ready = _prepare(source, request, seed)
     ready.notes += ready.origin
-    return _heads_page(ready, f"{source}: {request.title}", source, seed)
+    return _heads_page(ready, f"{source} on {request.heading}", source, seed)
 
 
 def _offer_compact(path: Path, large: int = LARGE) -> None:
@@ -181,7 +186,7 @@ def numbers(source: str | None, request: ModelInput, options: list[str], seed: i
             f"A page of numbers holds at most {NUMBERS / 1e6:.0f} million parameters, but {source} has {many / 1e6:.0f} million. "
             "Leave --numbers out to see its heads, or use eq.watch in Python."
         )
-    title = f"{Path(source).resolve().name if folder_of(source) else source}: {request.title}"
+    title = f"{Path(source).resolve().name if folder_of(source) else source} on {request.heading}"
     program = lowered(watch(ready.model, *ready.args, kwargs=ready.kwargs), arrays=False, title=title)
     notes = [*ready.origin, *ready.notes, *(program.notes or [])]
     output.show(msgspec.structs.replace(program, notes=notes))
@@ -216,8 +221,8 @@ def attribution(
 
     def content(token: int | None, answer: int | None = None) -> Attribution:
         return page_of_answer(
-            ready.model, ready.args, ready.kwargs, ready.sequences, ready.reader, f"{name}: {request.title}", name, notes, token,
-            answer, output.is_served,
+            ready.model, ready.args, ready.kwargs, ready.sequences, ready.reader, f"{name} on {request.heading}", name, notes,
+            token, answer, output.is_served,
         )  # fmt: skip
 
     first = content(token)

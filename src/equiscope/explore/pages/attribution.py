@@ -37,10 +37,10 @@ EXPLANATIONS = {
     names.SHARE: "What the token adds to the logit directly: as a value of every head, and by its own row of the embeddings. The "
     "scale of the final norm is frozen.",
     names.LENS: "The logit that the model's last part reads from this token's own stream after the last layer.",
-    names.MEAN: "The measured drop when the token's embedding is replaced by the mean of all tokens: another removal, no "
-    "cheap score.",
+    names.MEAN: "The measured drop when the token's embedding is replaced by the mean of all tokens: another way to remove it, "
+    "which runs the model as often.",
     names.DELETED: "The measured drop when the atom is taken out of the molecule, beyond the energy of the isolated atom: another "
-    "removal, no cheap score.",
+    "way to remove it, which runs the model as often.",
     names.CROSS: "The cross-attention weights at the token where the answer is read, averaged over heads and layers.",
     names.CROSS_ROLLOUT: "The same weights multiplied by the rollout of the encoder.",
 }

@@ -36,7 +36,7 @@ UNTRAINED = "This model is not trained: its weights are random. For learned head
 NOUNS = {"words": "tokens"}  # a word may be several tokens
 DOES = {
     "previous": "attend to the previous token", "self": "attend to the token itself", "first": "attend to the first token",
-    "content": "attend by content", "uniform": "attend almost uniformly", "mixed": "do several things",
+    "content": "attend by content", "uniform": "attend almost uniformly", "mixed": "are mixed",
 }  # fmt: skip
 
 
@@ -332,11 +332,11 @@ def _reason(one: Attended) -> str:
 def _summary(content: record.Heads, attentions: Sequence[Attended]) -> str:
     roles = Counter(h.role for layer in content.layers for h in layer.heads)
     heads, sequence = sum(roles.values()), content.sequences[content.layers[0].query_sequence]
-    does = {role: text.replace("attend ", "attends ").replace("do ", "does ") for role, text in DOES.items()}
+    does = {role: text.replace("attend ", "attends ").replace("are ", "is ") for role, text in DOES.items()}
     counts = [f"{'all' if count == heads else count} {(does if count == 1 else DOES)[role]}" for role, count in roles.most_common()]
     listed = counts[0] if len(counts) == 1 else f"{', '.join(counts[:-1])} and {counts[-1]}"
     errors = [one.reconstruction_error for one in attentions if one.reconstruction_error is not None]
-    exact = f" Recomputed from Q and K, they match the model's output to a relative {max(errors):.0e}." if errors else ""
+    exact = f" With weights recomputed from Q and K, the relative error of the outputs is {max(errors):.0e}." if errors else ""
     length = f"{len(sequence.labels)} {NOUNS.get(sequence.kind, sequence.kind)}"
     layers = f"{len(content.layers)} attention layer{'s'[: len(content.layers) > 1]}"
     return f"{heads} heads in {layers}, {length}. {listed[:1].upper()}{listed[1:]}.{exact}"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from equiscope.interventions.experiment import Experiment
 
 LIMITS = (
-    "The scale of the final norm is frozen at its value. Only the direct way to the logit counts: what a part does through later "
+    "The scale of the final norm is frozen at its value. Only the direct path to the logit counts: what a part does through later "
     "layers is in their shares, so a share is not the effect of removing the part."
 )
 PRINTED = 24

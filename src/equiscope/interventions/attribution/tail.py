@@ -93,8 +93,8 @@ class Tail:
         """What the tail is, in words."""
         if not self.modules:
             return "Nothing runs after the last block: each stream is read as if it were the output."
-        norm = f", {self.norm.path} being the final norm" if self.norm.path else "; there is no final norm"
-        return f"The model's own last part reads each stream: {', '.join(self.modules)}{norm}."
+        norm = f" (final norm: {self.norm.path})" if self.norm.path else " (there is no final norm)"
+        return f"Each stream is read by the modules that follow the last block: {', '.join(self.modules)}{norm}."
 
 
 def tail_of(experiment: "Experiment", block: StreamBlock) -> Tail:

@@ -14,7 +14,7 @@ export function layers(record: Attribution): Section {
   const answers = rows.every(({ probability }) => known(probability)); // else the model returns a number, such as an energy
   const distribution = rows.every(({ divergence }) => known(divergence));
   const several = Boolean(record.lens_best); // else the model has one answer, and each layer agrees or not
-  const heads = ["stream", ...(answers ? ["most probable answer", "probability of the answer", "its rank"] : [record.metric]), ...(several ? ["answers that agree with the model"] : []), ...(distribution ? ["KL, nats"] : [])]; // prettier-ignore
+  const heads = ["stream", ...(answers ? ["most probable answer", "probability of the answer", "its rank"] : [record.metric]), ...(several ? ["answers that agree with the model"] : []), ...(distribution ? ["distance from the output (KL), nats"] : [])]; // prettier-ignore
   const table = h(
     "table.lens",
     h("thead", h("tr", heads.map((name) => h("th", { scope: "col" }, name)))), // prettier-ignore

@@ -97,7 +97,7 @@ function heading(page: AttributionPage): HTMLElement {
     "div",
     h(
       "div.top",
-      h("h1", { "data-part": "title" }, record.title),
+      h("h1", { "data-part": "title" }, `What decides the answer: ${record.title}`),
       h("div.buttons", button("Download record", "Save the whole record as attribution.json", save)),
     ),
     h("p.lede", { "data-part": "answer" }, answered(record)),

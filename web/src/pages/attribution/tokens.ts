@@ -57,7 +57,7 @@ export function tokens(page: AttributionPage): Section {
           chooser,
         ),
       ),
-      h("p.quiet", `Spearman's rank correlation over ${record.tokens.length} ${plural(record)} of this one input: 1 is the same order, 0 none. A score without a sign is compared with the size of the effect.`), // prettier-ignore
+      h("p.quiet", `Spearman's rank correlation over ${record.tokens.length} ${plural(record)} of this one input: 1 is the same order, 0 is no relation, −1 is the opposite order. A score without a sign is compared with the size of the effect.`), // prettier-ignore
       scatter.element,
     ),
   );
@@ -87,7 +87,7 @@ export function tokens(page: AttributionPage): Section {
     draw() {
       const [score, { token }] = [now(), page.state];
       choose();
-      left.draw("Measured: removed", drops(record), token);
+      left.draw("Measured: removed", drops(record), token, `drop of the ${record.metric}`);
       right.draw(score?.name ?? "", score?.values ?? record.tokens.map(() => 0), token);
       status.replaceChildren(...sentence(record, token));
       if (score) {
@@ -102,7 +102,7 @@ export function tokens(page: AttributionPage): Section {
             },
           ],
           x: { title: score.name },
-          y: { title: score.signed ? "measured drop when removed" : "size of the measured change" },
+          y: { title: `${score.signed ? "measured drop when removed" : "size of the measured change"}: ${record.metric}` },
           height: 260,
         });
       }
@@ -130,7 +130,7 @@ function sentence(record: Attribution, token: number | undefined): (HTMLElement 
 
 interface Field {
   element: HTMLElement;
-  draw(title: string, values: number[], chosen: number | undefined): void;
+  draw(title: string, values: number[], chosen: number | undefined, unit?: string): void;
 }
 
 /** Coordinates of atoms in percent of a box, and its sides. */
@@ -209,12 +209,12 @@ function field(record: Attribution, title: string, pick: (token: number) => void
   const legend = h("p.quiet");
   return {
     element: h("div.field", heading, box, legend),
-    draw(name, values, chosen) {
+    draw(name, values, chosen, unit = "") {
       heading.textContent = name;
       box.setAttribute("aria-label", name);
       at = chosen;
       const most = Math.max(...values.map(Math.abs), 1e-300);
-      legend.textContent = `Strongest colour: ${number(most, most < 0.01 ? 5 : 3)}.`;
+      legend.textContent = `The strongest colour stands for ${number(most, most < 0.01 ? 5 : 3)}${unit && ` (${unit})`}.`;
       for (const [i, mark] of marks.entries()) {
         const place = known.get(i);
         const value = place === undefined ? 0 : values[place];

@@ -29,7 +29,7 @@ export function layerGroups(record: Pick<Heads, "layers" | "sequences"> & Partia
     const key = [asks, answers, cross, all].join();
     const [who, whom] = [asks, answers].map((line) => sequences[line]?.name || `line ${line + 1}`);
     const title = all
-      ? `${who}: ${layers[index].where}, mean and maximum over heads`
+      ? `${who}: rollout, mean and maximum`
       : asks === answers && !cross
         ? `${who} self-attention`
         : `${who} → ${whom} cross-attention`;
@@ -142,7 +142,7 @@ export function mosaic(page: HeadsPage): { element: HTMLElement; draw(): void } 
     const place = cursor ?? page.state.open;
     if (!place) {
       summary.replaceChildren(
-        h("span.quiet", "Each square is the weights of a head: rows are queries, columns are keys. Choose one."),
+        h("span.quiet", "Each square shows the weights of a head: rows are queries, columns are keys. Choose one."),
       );
       return;
     }

@@ -188,7 +188,7 @@ function header(record: Heads): HTMLElement {
   const { layers, sequences: lines, notes, parameters } = record;
   const count = layers.reduce((sum, { heads }) => sum + heads.length, 0);
   const facts: [string, string][] = [
-    ["model", record.model],
+    ["class", record.model],
     ["parameters", parameters.toLocaleString("en")],
     ["attention", `${layers.length} layers, ${count.toLocaleString("en")} heads`],
     [

@@ -48,8 +48,8 @@ export function predictionPanel(page: HeadsPage): { element: HTMLElement; draw()
       const kept = rows === 1 && last > 0 ? " For a long text only the last prediction is kept." : "";
       after.replaceChildren(
         ...(found.kind === "class"
-          ? ["The most probable classes for this input."]
-          : ["After ", named(line, at), `: the most probable next tokens.${kept}`]),
+          ? ["The most probable classes for this input, with their probabilities."]
+          : ["After ", named(line, at), `: the most probable next tokens, with their probabilities. ␣ is a space.${kept}`]),
       );
       list.replaceChildren(
         ...best.map(
