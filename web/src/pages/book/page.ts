@@ -33,7 +33,7 @@ export class Shell {
     for (const element of text.querySelectorAll<Stateful>("equiscope-figure, equiscope-exercise")) {
       this.elements.set(element.id, element);
       this.initial.set(element.id, element.getAttribute("state") ?? "");
-      if (element.matches("equiscope-figure")) element.replaceChildren(h("p.coming", "This figure is on its way."));
+      if (element.matches("equiscope-figure")) element.replaceChildren(h("p.coming", "The figure is loading …"));
     }
     claims(text);
     sentence?.lines(text, this);
