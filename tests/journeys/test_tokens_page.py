@@ -138,7 +138,7 @@ def test_numbers_of_a_patch_are_those_of_training(read, opened):
             tab.evaluate("(change) => equiscope.tokens.set(change)", {"cut": c, "token": token, "number": place})
             assert value(tab) == pytest.approx(float(found.x[token, place]), rel=1e-6)
             row, column = (int(n) for n in found.positions[token])
-            assert f"coordinates are ({row}, {column})" in tab.locator(".one .where:visible").inner_text()
+            assert f"position is ({row}, {column})" in tab.locator(".one .where:visible").inner_text()
             outputs = [number(text) for text in tab.locator(".output .value").all_inner_texts()]
             assert outputs == pytest.approx(unpack(cut.projection.output)[token].tolist(), rel=1e-6, abs=1e-9)
             said = tab.locator(".output .quiet").all_inner_texts()

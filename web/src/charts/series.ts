@@ -73,7 +73,7 @@ export function drawn(picture: Picture, width: number): Drawn {
     "svg",
     { viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true" },
     axes(space, { x: picture.x.title, y: picture.y.title }, width),
-    uprights.flatMap((one, i) => upright(one, space, above - 6 + ROW * i)),
+    inFront(uprights.map((one, i) => upright(one, space, above - 6 + ROW * i))),
     svg(
       "svg",
       { x: clip[0], y: clip[1], width: clip[2], height: clip[3], viewBox: clip.join(" ") },
@@ -136,6 +136,9 @@ function whiskers({ x, y, low, high, left, right }: Mark & { y: number }, space:
     ...(left !== undefined && right !== undefined ? [whisker([left, y], [right, y])] : []),
   ];
 }
+
+/** All lines, then all texts: no line crosses the text of another one. */
+const inFront = (made: SVGElement[][]): SVGElement[] => [...made.map(([line]) => line), ...made.flatMap(([, ...text]) => text)];
 
 function upright({ x, text, here }: Upright, { x: { place }, box }: Space, top: number): SVGElement[] {
   const [px, which] = [place(x), { "data-here": here ? "true" : false }];

@@ -41,7 +41,7 @@ SMALL, LARGE, HEAD = 16, 1024, 64  # nodes whose edges are counted, and a head's
 READY = {
     "complete": ("complete", "Every pair of words has an edge, with self-loops: full attention."),
     "causal": ("causal", "Each word receives from itself and all earlier words, as under a causal mask."),
-    "chain": ("chain", "Each word receives from itself and its neighbors: a window of one."),
+    "chain": ("chain", "Each word receives from itself and its neighbours: a window of one."),
     "ring": ("ring", "A chain whose ends meet."),
     "star": ("star", "The first word has an edge to and from every word: a global token."),
     "tree": ("tree, as in a molecule", "Each word is bonded to at most three others; messages pass both ways."),
@@ -220,8 +220,8 @@ def reasons() -> list[Reason]:
         Reason(
             claim="A layer carries messages over one edge.",
             text="A word that is three edges away reaches the first word after three layers, never earlier. The table shows "
-            "how strongly the output of the first node of a chain depends on each other node: 0 means not at all. On the "
-            "complete graph one layer reaches every node.",
+            "how strongly the output of the first node of a chain depends on each node, as the norm of a gradient: 0 means not at "
+            "all. On the complete graph one layer reaches every node.",
             method=f"The norm of the gradient of the first node's output by the input of each node, in a chain of {CHAIN} "
             "nodes, with residual connections.",
             figures=Figures(
@@ -233,7 +233,7 @@ def reasons() -> list[Reason]:
         ),
         Reason(
             claim="Graph libraries have this layer.",
-            text="PyTorch Geometric calls it TransformerConv. With the same weights, both give the same numbers.",
+            text="PyTorch Geometric calls it TransformerConv. With the same weights, both give the same numbers up to rounding.",
             method="They agree to 10⁻¹² in float64: on a complete graph, on a sparse one, and with a repeated edge. A test "
             "compares both.",
             command="pytest tests/attention/test_graph.py -k pytorch_geometrics",
@@ -260,11 +260,11 @@ def differences() -> list[Reason]:
         Reason(
             claim="Its edge weights depend on the features of the nodes.",
             text="Each head of each layer computes them again for every input. A plain graph network sums or averages over "
-            "neighbors, with weights that depend on the graph alone.",
+            "neighbours, with weights that depend on the graph alone.",
         ),
         Reason(
             claim="It needs positions.",
-            text="A graph says which nodes are neighbors. On the complete graph all are, so the order of the words has to be "
+            text="A graph says which nodes are neighbours. On the complete graph all are, so the order of the words has to be "
             "added: to the words (position embeddings), to the scores (a bias for each distance), or as a mask.",
         ),
         Reason(
@@ -354,7 +354,7 @@ def costs() -> Figures:
     computed = [(int(table(name, SMALL).sum()), int(table(name, LARGE).sum())) for name in READY]
     return Figures(
         corner="graph",
-        columns=[f"edges, {SMALL} nodes", f"edges, {LARGE:,} nodes", "multiply-adds", "of the complete graph's"],
+        columns=[f"edges, {SMALL} nodes", f"edges, {LARGE:,} nodes", "multiply-adds", "share of the complete graph"],
         rows=[title for title, _ in READY.values()],
         numbers=[[small, large, large * 2 * HEAD, large / LARGE**2] for small, large in computed],
     )

@@ -1,4 +1,4 @@
-"""The image page: attention among the patches of a photograph, with weights that are given and not trained.
+"""The image page: attention among the patches of a photograph, with weights that are chosen by hand and not trained.
 
 A patch has four numbers: the means of red, green and blue, and the brightness of its left half less that of its right half. They
 are a linear map of its pixels, as in a vision transformer. The query and the key of a patch are two differences of colours. So
@@ -138,7 +138,7 @@ def image(file: Path | None = None) -> Patches:
     return Patches(
         title="Attention among the patches of a photograph",
         summary="Each patch of the photograph is a token. Its query and key are two differences of its mean colours, by weights "
-        "that are given: nothing here was trained. Select a patch to see which patches it attends to.",
+        "that are chosen by hand: nothing here was trained. Select a patch to see which patches it attends to.",
         name="a dog and a woman on a lawn" if file is None else file.name,
         credit=CREDIT if file is None else "",
         size=list(pixels.shape[1:]), side=SIDE, grid=grid, features=FEATURES, unit=UNIT,

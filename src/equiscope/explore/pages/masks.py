@@ -140,18 +140,18 @@ def _offers(count: int) -> list[_RuleOffer]:
     """The rules for a sentence of `count` words."""
     far = max(count - 1, 1)
     decoder = [
-        _RuleOffer("full", "all words", "Every word may attend to every word.", "no pair is masked", ""),
+        _RuleOffer("full", "full", "Every word may attend to every word.", "no pair is masked", ""),
         _RuleOffer(
             "causal", "causal", "A word may attend to itself and to earlier words.", "{key} does not come after {query}",
             "{key} comes after {query}", lambda _: Causal(),
         ),
         _RuleOffer(
-            "window", "near words", "A word may attend to words less than so many away, on both sides.",
+            "window", "window", "A word may attend to words less than so many away, on both sides.",
             "{key} is less than {n} away from {query}", "{key} is {n} or more away from {query}", Window,
             ("window", 1, count, min(2, count), "below"),
         ),
         _RuleOffer(
-            "dilated", "every n-th word", "A word may attend to every second one, or third one, counted from itself.",
+            "dilated", "dilated", "A word may attend to every second one, or third one, counted from itself.",
             "the distance is a multiple of {n}", "the distance is no multiple of {n}", Dilated,
             ("step", 1, far, min(2, far), "modulo"),
         ),
@@ -161,16 +161,16 @@ def _offers(count: int) -> list[_RuleOffer]:
             ("block", 1, count, min(2, count), "block"),
         ),
         _RuleOffer(
-            "prefix", "the first words", "Every word may attend to the first words, and to no others.",
+            "prefix", "prefix", "Every word may attend to the first words, and to no others.",
             "{key} is one of the first {n}", "{key} is not one of the first {n}", Prefix, ("prefix", 0, count, 1, "below"),
         ),
         _RuleOffer(
-            "texts", "own text", "Two texts are packed into one row; a word may attend within its own.",
+            "texts", "packed texts", "Two texts are packed into one row; a word may attend within its own.",
             "both belong to one text", "{key} belongs to another text: the second text begins at position {n}",
             knob=("first text", 1, count - 1, max(count // 2, 1), "document"),
         ),
         _RuleOffer(
-            "padded", "no padding", "No word may attend to the padding before the sentence.",
+            "padded", "padding", "No word may attend to the padding before the sentence.",
             "{key} is a word", "{key} is padding", knob=("padding", 0, EMPTY, 1, "valid"),
         ),
     ]  # fmt: skip

@@ -56,7 +56,7 @@ def tokens(image: Path | None, audio: Path | None, video: Path | None) -> Tokeni
     return Tokenised(
         title=f"{', '.join(given)} as tokens" if given else "What is a token?",
         summary="The input of a transformer is a sequence of tokens, each a vector of numbers. This page shows how a sound, a "
-        "picture or a film is split into tokens, with their numbers and coordinates. Select a token.",
+        "picture or a film is split into tokens, with their numbers and positions. Select a token.",
         sound=_sound(audio) if alone or audio is not None else None,
         picture=_picture(image) if alone or image is not None else None,
         film=_film(video) if alone or video is not None else None,

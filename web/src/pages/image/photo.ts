@@ -94,7 +94,7 @@ export function photo(desk: ImageDesk, image: HTMLCanvasElement): { element: HTM
     caption.textContent = !desk.state.veil
       ? `Selected: ${called(desk.state.patch)} (row·column).`
       : hovered === undefined || hovered === desk.state.patch
-        ? `Selected: ${called(desk.state.patch)} (row·column). It gives itself ${percent} of its attention; 1/${desk.patches} is ${(100 / desk.patches).toFixed(2)} %.`
+        ? `Selected: ${called(desk.state.patch)} (row·column). It gives itself ${percent} of its attention; an equal share is 1/${desk.patches}, ${(100 / desk.patches).toFixed(2)} %.`
         : `From ${called(desk.state.patch)} to ${called(of)}: ${percent} of its attention.`;
   }
 

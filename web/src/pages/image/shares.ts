@@ -28,7 +28,7 @@ export function shares(desk: ImageDesk): { element: HTMLElement; draw(): void } 
 }
 
 function table(rows: RegionShare[]): HTMLElement {
-  const heads = ["region", "area", "attention", "ratio", "on it"];
+  const heads = ["region", "area", "attention", "ratio", "lies on it"];
   return h(
     "table.share",
     h("thead", h("tr", heads.map((text) => h("th", { scope: "col" }, text)))), // prettier-ignore

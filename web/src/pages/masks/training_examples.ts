@@ -61,7 +61,7 @@ export function trainingExamples(page: MasksPage) {
       ),
       h(
         "div.explained",
-        h("div.lesson.heading", { "aria-hidden": "true" }, h("span.given", "given"), h("span.arrow"), h("b", "next"), h("span.loss", "loss")), // prettier-ignore
+        h("div.lesson.heading", { "aria-hidden": "true" }, h("span.given", "given"), h("span.arrow"), h("b", "next"), h("span.loss", "loss, nats")), // prettier-ignore
         h("div.lessons", { role: "group", "aria-label": "training examples" }, rows),
         explanation,
       ),

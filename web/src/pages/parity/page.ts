@@ -63,7 +63,7 @@ function header(parity: Parity): HTMLElement {
     navigation("parity"),
     h(
       "div.top",
-      h("h1", { "data-part": "title" }, `${parity.a} and ${parity.b}`),
+      h("h1", { "data-part": "title" }, `Parity of ${parity.a} and ${parity.b}`),
       h("div.buttons", button("Download record", "Save the whole record as parity.json", save)),
     ),
     h("p.summary", { "data-part": "summary", "data-tone": tone }, shape(parity.verdict), h("span", summary(parity))),
@@ -153,7 +153,7 @@ function outputs(parity: Parity): HTMLElement {
     size(row.error ?? row.error32),
     size(row.floor),
   ]);
-  return asPart("outputs", listed("Outputs", ["output", "verdict", "difference", "rounding of A"], rows));
+  return asPart("outputs", listed("Outputs", ["output", "verdict", "error, relative", "rounding of one pass of A"], rows));
 }
 
 function layers(parity: Parity, open: string[], toggle: (key: string) => void): HTMLElement {

@@ -31,7 +31,9 @@ export class Effects {
 export const back = ({ token, length }: ReachState): number => length - 1 - token;
 
 export const inWords = (value: number): string =>
-  value === 0 ? "does not change at all" : `changes by ${error(value).replace(" ", "\u00a0")}${value < 1e-3 ? " of its size" : ""}`;
+  value === 0
+    ? "does not change at all"
+    : `changes by ${error(value).replace(" ", "\u00a0")}${value < 9.995 ? " of its size" : ""}`;
 
 export const tokensBack = (count: number): string =>
   count === 0 ? "the last token itself" : `${count} token${count > 1 ? "s" : ""} before the last`;

@@ -3,6 +3,7 @@ import type { Reach } from "../../core/contract";
 import { plot } from "../../charts/plot";
 import type { Mark, Series } from "../../charts/series";
 import { asPart, button, h, slider } from "../../core/dom";
+import { scientific } from "../../core/format";
 import { save } from "../../core/save";
 import { Store } from "../../core/store";
 import { navigation } from "../../widgets/navigation";
@@ -10,6 +11,7 @@ import { back, Effects, stepsAt, tokensBack } from "./effect";
 import { rows, sentences } from "./rows";
 import { type ReachState, shortest, stateOf, WEIGHTS } from "./state";
 
+const HINT = "Point at a curve or use the arrow keys.";
 const LARGEST_ZERO = 1e-14; // below it, a curve of effects is rounding
 const [LEAST, MOST] = [1e-6, 3]; // of the curves of effects, for all weights and lengths
 
@@ -131,10 +133,10 @@ interface Section {
 /** The last output of the text, by the distance to the replaced token. */
 function distanceSection(page: ReachPage): Section {
   const { record, effects } = page;
-  const chosen = h("p.quiet", { role: "status" }, "Point at a curve.");
+  const chosen = h("p.quiet", { role: "status" }, HINT);
   const curve = plot("effect on the last output, by distance", (mark) => {
     const found = mark && series()[mark.series]?.marks[mark.mark];
-    chosen.textContent = found ? found.sentence : "Point at a curve.";
+    chosen.textContent = found ? found.sentence : HINT;
   });
   const series = (): Series[] =>
     record.networks.map((network, look) => ({
@@ -144,7 +146,7 @@ function distanceSection(page: ReachPage): Section {
       signs: "few",
       marks: Array.from({ length: page.state.length }, (_, far): Mark => {
         const effect = effects.at(network.name, page.state.weights, page.state.length - 1 - far, page.state.length - 1);
-        return { x: far, y: effect, sentence: `${network.title}, ${tokensBack(far)}: ${effect.toExponential(1)}` };
+        return { x: far, y: effect, sentence: `${network.title}, ${tokensBack(far)}: ${scientific(effect)}` };
       }).filter(({ y }) => y! > LARGEST_ZERO),
     }));
   return {
@@ -154,7 +156,7 @@ function distanceSection(page: ReachPage): Section {
         names: "ends",
         series: series(),
         x: { title: "tokens before the last one", range: [0, page.state.length - 1] },
-        y: { title: "change of the last output, relative", log: true, range: [LEAST, MOST] },
+        y: { title: "change of the last output, relative", log: true, range: [LEAST, MOST], text: power },
       }),
   };
 }
@@ -162,7 +164,7 @@ function distanceSection(page: ReachPage): Section {
 /** The share of right answers, by the distance to the marked token, of every seed. */
 function recallSection(page: ReachPage): Section {
   const { record } = page;
-  const chosen = h("p.quiet", { role: "status" }, "Point at a curve.");
+  const chosen = h("p.quiet", { role: "status" }, HINT);
   const guess = 1 / record.symbols.length;
   const series = (): Series[] =>
     record.networks.map((network, look) => ({
@@ -179,7 +181,7 @@ function recallSection(page: ReachPage): Section {
     }));
   const curve = plot("right answers, by distance", (mark) => {
     const found = mark && series()[mark.series]?.marks[mark.mark];
-    chosen.textContent = found ? found.sentence : "Point at a curve.";
+    chosen.textContent = found ? found.sentence : HINT;
   });
   const title = h("p");
   return {
@@ -272,5 +274,8 @@ function timeSection(page: ReachPage): Section {
     },
   };
 }
+
+/** 10⁻⁴, a power of ten on an axis. */
+const power = (value: number): string => scientific(value).replace("1.0·", "");
 
 const ms = (value: number): string => `${value >= 100 ? value.toFixed(0) : value.toPrecision(3)} ms`;

@@ -131,7 +131,7 @@ function facts({ audit }: Report): HTMLElement {
   const rows = Object.values(audit.sequences ?? {}).reduce((sum, count) => sum + count, 0);
   const served: [string, string][] = audit.served ? asked(audit.served) : [];
   const known: [string, string][] = [
-    ["model", audit.model],
+    [audit.served ? "model" : "class", audit.model],
     ...served,
     ["parameters", audit.parameters.toLocaleString("en")],
     ["runs in", `${audit.dtype} on ${audit.device}`],

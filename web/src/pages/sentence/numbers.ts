@@ -14,7 +14,7 @@ const STEPS = ["queries", "keys", "values", "scores", "weights", "mixed", "outpu
 export const numbers: Story = {
   title: "Numbers",
   heading: "Self-attention, number by number",
-  lede: "Point at any number: the bar at the bottom shows the operands that it is computed from. Change an input or a weight, and everything after it is recomputed.",
+  lede: "Point at or tap any number: the bar at the bottom shows the operands that it is computed from. Change an input or a weight, and everything after it is recomputed.",
   controls: ["scheme", "causal", "head"],
   build(app: App): HTMLElement {
     const run = running(app, () => app.state.scheme);

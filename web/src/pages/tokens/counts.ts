@@ -12,7 +12,7 @@ export interface Row {
 /** seconds: the duration of the input; without it there is no rate. */
 export function counts(title: string, seconds?: number): { element: HTMLElement; draw(rows: Row[]): void } {
   const body = h("tbody");
-  const heads = ["", "tokens N", seconds && "tokens per second", "numbers per token", "total numbers", "pairs N²"].filter((text) => text !== undefined); // prettier-ignore
+  const heads = ["tokenization", "tokens N", seconds && "tokens per second", "numbers per token", "total numbers", "pairs N²"].filter((text) => text !== undefined); // prettier-ignore
   const element = h(
     "section.part.counts",
     { "data-part": "counts" },

@@ -157,7 +157,7 @@ export function film(record: FilmTokens, tell: Tell): Section {
       strip.replaceChildren(...frames.map(({ press }) => press));
       const seconds = at(unpack(cut.positions), [token, 0]);
       const title = `Tubelet ${whole(token)}`;
-      const where = `Its coordinates are (${digits(seconds)} s, row ${row}, column ${column}): the middle of its time span, its row and its column.`;
+      const where = `Its position is (${digits(seconds)} s, row ${row}, column ${column}): the middle of its time span, its row and its column.`;
       one.draw({ size, begins, grid, token, number: within(tell.now().number, cut.numbers, 0), title, where, mapped: cut.projection, outputs: record.outputs, what: `A 3D convolution with the kernel W and a stride of ${called(size)}` }); // prettier-ignore
       table.draw(record.cuts.map((each, i) => ({ name: called(each.size as Size), tokens: each.grid.reduce((a, b) => a * b, 1), numbers: each.numbers, pressed: each === cut, pick: () => take(i) }))); // prettier-ignore
       if (!range) {

@@ -16,7 +16,7 @@ export interface Boxed {
   token: number;
   number: number;
   title: string;
-  where: string; // its coordinates, as a sentence
+  where: string; // its position, as a sentence
   mapped?: Projection | null;
   outputs: string[];
   what: string; // the equivalent convolution, as a phrase

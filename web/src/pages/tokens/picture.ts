@@ -101,7 +101,7 @@ export function picture(record: PictureTokens, tell: Tell): Section {
       own.hidden = cut.kind !== "stem";
       own.style.cssText = boxed(row * cut.side, column * cut.side, cut.side, cut.side, high, wide);
       const title = `Token ${whole(token)}`;
-      const where = `Its coordinates are (${row}, ${column}): row and column.`;
+      const where = `Its position is (${row}, ${column}): row and column.`;
       const plain = cut.kind !== "stem";
       one.element.hidden = one.maps.hidden = !plain;
       field.hidden = plain;
@@ -114,7 +114,7 @@ export function picture(record: PictureTokens, tell: Tell): Section {
     },
   };
 
-  /** A token of the stem: its receptive field, and the overlap with those of its neighbors. */
+  /** A token of the stem: its receptive field, and the overlap with those of its neighbours. */
   function stem(
     cut: PictureCut,
     title: string,

@@ -181,7 +181,7 @@ export function sound(record: SoundTokens, tell: Tell): SoundSection {
       );
       const middle = way === "patches" ? `, band ${digits(at(unpack(cut.patch_positions!), [token, 1]))}` : "";
       where.replaceChildren(
-        `Its ${way === "patches" ? "coordinates are" : "coordinate is"} `,
+        "Its position is ",
         h("b.seconds", `${digits(seconds)} s${middle}`),
         `, the middle of its ${whole(end - begin)} samples, from ${digits(Number((begin / rate).toFixed(6)))} to ${digits(Number((end / rate).toFixed(6)))} s.`,
       );
@@ -232,6 +232,6 @@ function description(cut: SoundCut, way: "frames" | "mel" | "patches", rate: num
     return `Every ${window} are a token, unchanged. The waveform is complete, but the frequencies are not explicit.`;
   const bands = cut.mel.shape[1];
   if (way === "mel")
-    return `A token every ${hop}: the log energies of ${bands} mel bands in ${window} around it. Neighbors overlap.`;
+    return `A token every ${hop}: the log energies of ${bands} mel bands in ${window} around it. Neighbours overlap.`;
   return `Patches of the spectrogram are tokens, as with a picture: ${cut.patch![0]} windows of time by ${cut.patch![1]} of the ${bands} bands.`;
 }

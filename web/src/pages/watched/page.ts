@@ -123,16 +123,19 @@ function ends(desk: WatchedDesk): HTMLElement {
   return h(
     "section.part.ends",
     { "data-part": "ends" },
-    h("h3", "Inputs and outputs"),
+    h("h2", "Inputs and outputs"),
     of(inputs.map(({ id }) => id)),
     of([...new Set(programRecord.outputs)]),
   );
 }
 
+const SYMBOLS = 8; // in the heading of a module
+
 /** A module's steps, built when they are opened. */
 function section(desk: WatchedDesk, { key, where, steps }: Part): HTMLElement {
   const body = h("div.steps");
-  const symbols = [...new Set(steps.map((s) => s.symbol).filter(Boolean))].slice(0, 8).join(", ");
+  const named = [...new Set(steps.map((s) => s.symbol).filter(Boolean))];
+  const symbols = [...named.slice(0, SYMBOLS), ...(named.length > SYMBOLS ? ["…"] : [])].join(", ");
   const open = desk.state.open.includes(key);
   const fold = h<HTMLDetailsElement>(
     "details.part",
