@@ -21,7 +21,7 @@ from .families import pair
 __all__ = ["CASES", "HEALTHY", "LATER"]
 
 CASES: list[Planted] = []
-LATER: list[Planted] = []  # as planned as the others, but first run after the mending on CASES
+LATER: list[Planted] = []  # planned with the others, and not in the first run
 
 
 def made(family, fault, layer=-1, mode="", form="torch", swap=False):
@@ -32,7 +32,7 @@ def made(family, fault, layer=-1, mode="", form="torch", swap=False):
 
 
 def plant(cases, family, fault, kinds, a, b, form="torch", layer=-1, mode="", swap=False, either=False):
-    """Add a case to cases. kinds: names of `equiscope.audit.CAUSES` with | between; the first is the cause. a, b: as in `Planted`."""
+    """Add a case. kinds: names of `equiscope.audit.CAUSES` with | between; the first is the cause. a, b: as in `Planted`."""
     parts = [
         family,
         fault or f"{mode} in training",
@@ -134,11 +134,12 @@ plant(
 )  # fmt: skip
 plant(CASES, "deepseek", "no norm of the latent", MOVED, attn_a + r"(\.kv_a_layernorm|\.kv_b_proj)", attn_b)
 plant(
-    CASES, "deepseek", "epsilon of the latent", "epsilon",
+    LATER, "deepseek", "epsilon of the latent", "epsilon",
     r"layers\.1\.self_attn\.kv_a_layernorm", r"steps\.1\.attend\.kv_norm", "npz", layer=1,
 )  # fmt: skip
 plant(
-    CASES, "deepseek", "rotated part first", FUSED, attn_a + r"(\.kv_a_layernorm|\.kv_a_proj_with_mqa)?", attn_b + r"(\.kv_norm|\.down)?"
+    CASES, "deepseek", "rotated part first", FUSED,
+    attn_a + r"(\.kv_a_layernorm|\.kv_a_proj_with_mqa)?", attn_b + r"(\.kv_norm|\.down)?",
 )  # fmt: skip
 plant(LATER, "deepseek", "values and keys", FUSED, attn_a + r"(\.kv_b_proj)?", attn_b)
 plant(LATER, "deepseek", "interpolated evenly", "rope scaling", r"rotary_emb|layers\.0\.self_attn", r"|steps\.0\.attend")
@@ -163,7 +164,7 @@ plant(CASES, "retnet", "norm behind the gate", MOVED, keep_a + r"(\.group_norm)?
 plant(LATER, "retnet", "halves", "rope layout", keep_a, keep_b)
 plant(CASES, "retnet", "backwards", "rope direction", table_a, keep_b, swap=True)
 plant(LATER, "retnet", "not transposed", "transposed", r"layers\.1\.retention\.q_proj", r"cells\.1\.memory\.wq", layer=1)
-plant(CASES, "retnet", "gate of the layer before", "weights", r"layers\.1\.retention\.g_proj", r"cells\.1\.memory\.gate", "npz")
+plant(LATER, "retnet", "gate of the layer before", "weights", r"layers\.1\.retention\.g_proj", r"cells\.1\.memory\.gate", "npz")
 plant(CASES, "retnet", "base without the end", "rope base", table_a, table_b)
 plant(LATER, "retnet", "no residual", "residual", r"layers\.0", r"cells\.0|cells\.1(\.before)?", layer=0, swap=True)
 
@@ -188,7 +189,7 @@ plant(LATER, "swin", "norm behind the mean", MOVED, r"|norm", r"|ln_end", "onnx"
 plant(CASES, "swin", "quick gelu", "activation", shifted + r"\.mlp\.act", r"blocks\.1", layer=1)
 plant(LATER, "swin", "no residual", "residual", shifted, r"blocks\.1(\.ln2)?", layer=1, swap=True)
 plant(CASES, "swin", "no relative bias", "position bias", last + r"\.attn", r"blocks\.2", layer=2)
-plant(CASES, "swin", "no norm of the patches", MOVED, r"patch_embed(\.norm)?|layers\.0\.blocks\.0\.norm1", r"blocks\.0\.ln1", "npz")
+plant(LATER, "swin", "no norm of the patches", MOVED, r"patch_embed(\.norm)?|layers\.0\.blocks\.0\.norm1", r"blocks\.0\.ln1", "npz")
 
 HARMLESS = [
     ("conformer", ""), ("conformer", "norm folded into the taps"), ("conformer", "another constant of the logits"),
