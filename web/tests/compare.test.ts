@@ -142,6 +142,8 @@ describe("a plot", () => {
     expect(leavesPlot([line(4), line(4.2), line(9e5)], true)).toBe(false);
     expect(leavesPlot([line(4), line(4.2), line(5)], false)).toBe(false);
     expect(leavesPlot([], false)).toBe(false);
+    const wide: Series = { ...line(0.3), marks: [{ x: 0, y: 0.3, low: 0.2, high: 0.41, sentence: "" }] };
+    expect(leavesPlot([line(0.19), wide].map((one) => ({ ...one, marks: one.marks.filter(({ x }) => x === 0) })), false), "a band alone").toBe(false); // prettier-ignore
   });
 });
 

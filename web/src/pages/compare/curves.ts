@@ -98,11 +98,11 @@ function line(group: Group, page: ComparePage, words: string): Series {
   };
 }
 
-/** The upper end of the axis, twice the median of the lines' maxima: a diverging run must not flatten the others. */
+/** Where a line goes beyond twice the median of the lines' maxima, that is the upper end: a diverging run must not flatten the others. */
 const ceiling = (series: Series[]): number => {
   const tops = series.map(({ marks }) => Math.max(...marks.map(({ y }) => y ?? -Infinity))).filter(Number.isFinite).sort((a, b) => a - b); // prettier-ignore
   const middle = tops[(tops.length - 1) >> 1] ?? 0;
-  return middle > 0 ? 2 * middle : Infinity;
+  return middle > 0 && (tops.at(-1) ?? 0) > 2 * middle ? 2 * middle : Infinity;
 };
 
 const values = (series: Series[], from = -Infinity): number[] =>
