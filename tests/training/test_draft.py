@@ -102,9 +102,7 @@ def test_idx_files_in_either_order():
 
 def test_sounds_without_enough_speakers_or_takes_are_in_parts_by_chance():
     draft = look([str(SAMPLES / "fsdd")])
-    assert (
-        "File names do not say who speaks: the parts may share voices, and then what is measured is too good." in draft.understood
-    )
+    assert "File names name fewer than 5 speakers: the parts may share voices, so the result is too good." in draft.understood
     assert list(opened(draft).parts) == ["train", "validation", "test"]
 
 

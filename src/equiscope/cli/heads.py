@@ -279,7 +279,10 @@ def _from_run(folder: Path, request: ModelInput) -> PreparedModel:
     wanted = {"images": "image", "sounds": "audio"}.get(task.name, "text")
     if getattr(request, wanted) is None:
         option = {"image": "--image FILE", "audio": "--audio FILE", "text": "a text"}[wanted]
-        raise InputError(f"{folder} is a run of the task {task.name}, which takes {option}, but got {request.title!r}.")
+        raise InputError(
+            f"{folder} is a run of the task {task.name}, which takes {option}, but got {request.title!r}. Give it that, or name "
+            "another --model."
+        )
     model = load_run(folder).eval()
     with torch.no_grad():
         inputs = task.model_inputs(model, str(given))

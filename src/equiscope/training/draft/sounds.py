@@ -17,7 +17,7 @@ from equiscope.errors import InputError
 from equiscope.tokens import read_sound
 from equiscope.training.draft.draft import RecipeDraft, class_warnings, counted, listed, title_of
 from equiscope.training.draft.labelled import metadata_sentence
-from equiscope.training.draft.listing import Listing, named_groups, parts_of, tables_of_parts
+from equiscope.training.draft.listing import GROUPS, Listing, named_groups, parts_of, tables_of_parts
 
 HEARD = 300  # recordings whose lengths are looked at
 SHARE = 0.2  # of the recordings for the test part, where names say no speaker; half as many choose the weights
@@ -69,7 +69,7 @@ def of_listing(path: Path, listing: Listing) -> RecipeDraft:
         )
     else:
         values = []
-        understood.append("File names do not say who speaks: the parts may share voices, and then what is measured is too good.")
+        understood.append(f"File names name fewer than {GROUPS} speakers: the parts may share voices, so the result is too good.")
     rows = parts_of(listing.labels, groups.rows(), SHARE)
     names, tables = tables_of_parts(title_of(path).replace(" ", "_"), listing, rows, values)
     if listing.metadata:
