@@ -212,6 +212,7 @@ function header(record: Heads): HTMLElement {
     h("h1", { "data-part": "title" }, `Attention heads of ${record.title}`),
     h("p.lede", { "data-part": "summary" }, record.summary),
     h("dl.facts", { "data-part": "facts" }, facts.map(([name, text]) => text && h("div", h("dt", name), h("dd", text)))), // prettier-ignore
-    notes.length > 0 && h("details.notes", { "data-part": "notes" }, h("summary", notes.length === 1 ? "A note" : `${notes.length} notes`), h("ul", notes.map((note) => h("li", note)))), // prettier-ignore
+    notes.length === 1 && h("p.notes.quiet", { "data-part": "notes" }, notes[0]),
+    notes.length > 1 && h("details.notes", { "data-part": "notes" }, h("summary", `${notes.length} notes`), h("ul", notes.map((note) => h("li", note)))), // prettier-ignore
   );
 }
