@@ -65,7 +65,7 @@ class Step:
     op       its name without underscores: `iadd` and `add_` are "add"
     args     of the call, with a Ref for each tensor
     outputs  values that it computes, and the index of each among the call's results
-    where    path of the module; call_index: which call of that module
+    where    path of the module
     level    "function": as the model calls it; "aten": an ATen call outside a recorded function; "alias": a storage read again
              after a write
     python_value  the value that Python read, for a step whose result leaves torch (`exits`)
@@ -78,7 +78,6 @@ class Step:
     kwargs: dict[str, Any]
     outputs: list[tuple[int, int | Written]]
     where: str = ""
-    call_index: int = 0
     level: Level = "function"
     python_value: Any = None
     exits: bool = False

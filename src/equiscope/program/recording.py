@@ -41,7 +41,7 @@ class Recording:
         self.program, self.hidden, self.count = Program(), 0, 0
         self.values = ValueTable(self.program.values, self._alias_step)
         self.paths = {id(module): path for path, module in model.named_modules()}
-        self.scope, self.call_counts = [("", 0)], defaultdict[str, int](int)
+        self.scope, self.name_counts = [""], defaultdict[str, int](int)
         self.named_tensors = dict(named(model))
         layers = (m for m in model.modules() if isinstance(m, (nn.TransformerEncoder, nn.TransformerEncoderLayer)))
         self.fast = torch.backends.mha.get_fastpath_enabled() and any(not m.training for m in layers)
@@ -111,7 +111,7 @@ class Recording:
             factor = func(torch.ones_like(x), *args[1:], **{name: given for name, given in kwargs.items() if name != "input"})
             set_generator_state(x, after)
             refs = self.ref(x), Ref(self.leaf(factor, self._unique("dropped"), "chance"))
-            self._write(Step("mul", torch.mul, refs, {}, [], *self.scope[-1]), [(0, result)], [], [])
+            self._write(Step("mul", torch.mul, refs, {}, [], self.scope[-1]), [(0, result)], [], [])
         return result
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], level: Level) -> Any:
@@ -128,9 +128,9 @@ class Recording:
         by_chance = any(not torch.equal(a, generator_state(t)) for a, t in zip(chance, given or [torch.empty(0)], strict=False))
         secret = [t for t, before in zip(given, versions, strict=True) if version(t) != before and not _shares(t, targets)]
         if secret:
-            self.note(f"{op} in {self.scope[-1][0] or 'the model'} writes an argument unannounced; the earlier value is lost")
+            self.note(f"{op} in {self.scope[-1] or 'the model'} writes an argument unannounced; the earlier value is lost")
         if raw_name(func) in EXITS:
-            self._push(Step(op, func, *frozen, [], *self.scope[-1], level, _copied(result), exits=True))
+            self._push(Step(op, func, *frozen, [], self.scope[-1], level, _copied(result), exits=True))
             return result
         new_tensors = [(i, x) for i, x in enumerate(leaves_of(result)) if isinstance(x, Tensor) and not any(x is t for t in given)]
         if by_chance:
@@ -142,7 +142,7 @@ class Recording:
             for _, t in new_tensors:
                 self.leaf(t, self._unique(op), "constant")
         elif new_tensors or targets or secret:
-            self._write(Step(op, func, *frozen, [], *self.scope[-1], level), new_tensors, given, targets + secret)
+            self._write(Step(op, func, *frozen, [], self.scope[-1], level), new_tensors, given, targets + secret)
         return result
 
     def _write(self, step: Step, results: list[tuple[int, Tensor]], given: list[Tensor], targets: list[Tensor]) -> None:
@@ -187,7 +187,7 @@ class Recording:
     def _leaf(self, t: Tensor, name: str, kind: Kind) -> int:
         value = self._value(name, exact=True)
         source = here() if kind in ("constant", "chance") else NOWHERE
-        self.program.leaves.append(Leaf(value, name, kind, t, self.scope[-1][0], source))
+        self.program.leaves.append(Leaf(value, name, kind, t, self.scope[-1], source))
         return value
 
     def _value(self, name: str, exact: bool = False) -> int:
@@ -197,20 +197,20 @@ class Recording:
         return value
 
     def _unique(self, name: str) -> str:
-        where = self.scope[-1][0]
+        where = self.scope[-1]
         base = f"{where}.{name}" if where else name
         names = self.program.names
         if base not in names:
             return base
-        self.call_counts[f"~{base}"] += 1
-        return f"{base}~{self.call_counts[f'~{base}'] + 1}"
+        self.name_counts[base] += 1
+        return f"{base}~{self.name_counts[base] + 1}"
 
     # --- steps
     def _alias_step(self, op: str, func: Callable[..., Tensor], args: tuple[Any, ...]) -> int:
         """A step of the capture that reads or writes a storage: its tensor arguments are values."""
         value = self._value(op)
         refs = 2 if op == "put" else 1
-        self._push(Step(op, func, (*map(Ref, args[:refs]), *args[refs:]), {}, [(value, 0)], *self.scope[-1], "alias"))
+        self._push(Step(op, func, (*map(Ref, args[:refs]), *args[refs:]), {}, [(value, 0)], self.scope[-1], "alias"))
         self.program.values[value] = func(*(self.program.values[x] for x in args[:refs]), *args[refs:])
         return value
 
@@ -234,13 +234,12 @@ class Recording:
 
     @contextmanager
     def scopes(self) -> Iterator[None]:
-        """Inside, the last scope is the path of the module that runs and the index of its call."""
+        """Inside, the last scope is the path of the module that runs."""
 
         def enter(module: nn.Module, _: Any) -> None:
-            caller = self.scope[-1][0]
+            caller = self.scope[-1]
             path = caller if id(module) in self.of_caller else self.paths.get(id(module), caller)
-            self.scope.append((path, self.call_counts[path]))
-            self.call_counts[path] += 1
+            self.scope.append(path)
 
         def leave(module: nn.Module, given: Any, output: Any) -> None:
             self.scope.pop()

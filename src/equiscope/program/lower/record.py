@@ -5,7 +5,7 @@ loops. A value with none of these becomes a leaf with its recorded numbers, and 
 """
 
 from collections.abc import Collection
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -24,7 +24,6 @@ from equiscope.program.lower.names import axes_of, letter_of, named, named_leaf,
 from equiscope.program.lower.roles import names
 from equiscope.program.lower.shapes import shape_of
 from equiscope.program.program import Program, Ref, ValueLabel
-from equiscope.program.semantic import operation_of, parameters
 
 
 def lowered(
@@ -131,9 +130,9 @@ class _Plans:
         moved = self.movement.expression(value, self.is_visible)
         if moved is not None:
             return moved
-        if operation_of(step.call):
+        if operation := str(getattr(step.call, "operation", "")):  # a function of ours (`equiscope.functional.semantic`)
             inputs, params = parameters(step.call, step.args, step.kwargs)
-            return Apply(operation_of(step.call), tuple(inputs), params)
+            return Apply(operation, tuple(inputs), params)
         plan = DIRECT[step.op](self.graph, step) if step.op in DIRECT else None
         if plan is None or step.outputs[0][0] != value or any(numbers[x].is_complex() for x in _reads(plan)):
             return None
@@ -311,3 +310,11 @@ def _plain(t: Tensor) -> Tensor:
     if t.dtype in (torch.bfloat16, torch.float16):
         return t.float()
     return t if t.dtype.is_floating_point or t.dtype == torch.bool else t.long()
+
+
+def parameters(call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """What a call of a function of ours gives to its operation: its inputs and its parameters, those with defaults too."""
+    bound = call.signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    plain = {name: x for name, x in bound.arguments.items() if isinstance(x, (bool, int, float, str))}
+    return [x for name, x in bound.arguments.items() if name not in plain and x is not None], plain

@@ -11,7 +11,6 @@ from equiscope.record import ProgramRecord, StepRecord
 BACK = {"scale", "add", "subtract", "multiply", "divide", "mask", "cast", "activation", "maximum", "clamp", "loops", "concat"}
 ON = {"cast", "multiply", "scale", "loops", "mask", "columns"}  # dropout, renormalisation, a sink's column
 WIDE = {"transpose", "repeat_heads", "cast"}  # rotations come before these
-SPLIT = {"heads", "columns", "join"}
 
 
 @dataclass(frozen=True)
