@@ -38,7 +38,7 @@ from equiscope.data.picture_files import (
 from equiscope.data.sampler import Sampler, derived_seed
 from equiscope.data.split_folders import one_part, spread
 from equiscope.data.tables import separator_notes
-from equiscope.data.targets import OtherCells, check_groups, check_targets, only_classes, target_columns, target_kind
+from equiscope.data.targets import OtherCells, check_groups, check_targets, named_parts, only_classes, target_columns, target_kind
 from equiscope.data.views import Views
 from equiscope.errors import InputError
 from equiscope.record import DataFile
@@ -162,9 +162,7 @@ class Pictures:
             raise InputError(f"data.classes names classes, but {target_kind(config)} are predicted. Leave one of them out.")
         if twice := sorted({name for name in config.classes or () if (config.classes or ()).count(name) > 1}):
             raise InputError(f"data.classes names {twice[0]!r} twice. Name each class once, in the order of the labels.")
-        if config.test is not None and config.test_held_out:
-            raise InputError("data.test and data.test_held_out both say what the test part is. Leave one of them out.")
-        named: dict[str, str | FilePair | None] = {"train": config.train, "validation": config.validation, "test": config.test}
+        named: dict[str, str | FilePair | None] = named_parts(config)
         self.notes: list[str] = []
         if isinstance(config.train, str):
             read = ("test",) if config.test_held_out else ()

@@ -19,6 +19,7 @@ from equiscope.data.targets import (
     OtherCells,
     check_groups,
     check_targets,
+    named_parts,
     only_classes,
     other_cells,
     target_columns,
@@ -101,9 +102,7 @@ class LabelledTexts:
     def __init__(self, config: Any, seed: int = 0, recipe_folder: Path | None = None) -> None:
         self.config = config
         self._check()
-        if config.test is not None and config.test_held_out:
-            raise InputError("data.test and data.test_held_out both say what the test part is. Leave one of them out.")
-        named: dict[str, str | None] = {"train": config.train, "validation": config.validation, "test": config.test}
+        named: dict[str, str | None] = named_parts(config)
         classes = self._has_classes(find_files(config.train, recipe_folder))
         named, self.notes = spread(named, recipe_folder, self.is_text, classes, ("test",) if config.test_held_out else ())
         paths = {part: find_files(name, recipe_folder) for part, name in named.items() if name is not None}

@@ -15,7 +15,7 @@ from equiscope.data.faults import Faults
 from equiscope.data.files import find_files, is_hidden, sources
 from equiscope.data.frame_files import ENDINGS, cell_of, point_files
 from equiscope.data.sampler import Sampler, derived_seed
-from equiscope.data.targets import ADVICE, check_targets, file_table, listed_files, target_of
+from equiscope.data.targets import ADVICE, check_targets, file_table, listed_files, named_parts, target_of
 from equiscope.data.texts import kind_of
 from equiscope.errors import InputError
 from equiscope.record import DataFile
@@ -79,9 +79,7 @@ class LabelledPoints:
 
     def __init__(self, config: PointSets, seed: int = 0, recipe_folder: Path | None = None) -> None:
         check_targets(config)
-        if config.test is not None and config.test_held_out:
-            raise InputError("data.test and data.test_held_out both say what the test part is. Leave one of them out.")
-        named = {"train": config.train, "validation": config.validation, "test": config.test}
+        named = named_parts(config)
         both = {part: read(name, config, recipe_folder) for part, name in named.items() if name is not None}
         self.parts = {part: rows for part, (rows, _) in both.items()}
         self.sources: list[DataFile] = sources({part: files for part, (_, files) in both.items()})

@@ -59,13 +59,8 @@ class OtherCells(NamedTuple):
     group: str = ""
 
 
-def other_columns(config: Any) -> list[str]:
-    """The columns of a table that are read beside the example and its target."""
-    return [*getattr(config, "metadata", ()), *([config.group] if getattr(config, "group", None) else [])]
-
-
 def other_cells(config: Any, row: Mapping[str, Any]) -> OtherCells:
-    """Those cells of a row."""
+    """The cells of a row that are read beside the example and its target."""
     metadata, group = ["" if row.get(name) is None else str(row[name]).strip() for name in getattr(config, "metadata", ())], ""
     if getattr(config, "group", None) and row.get(config.group) is not None:
         group = str(row[config.group]).strip()
@@ -97,6 +92,13 @@ def check_targets(config: PredictedColumns) -> None:
     metadata, taken = list(getattr(config, "metadata", ())), [getattr(config, "field", None), *target_columns(config)]
     if both := [name for name in metadata if name in taken or metadata.count(name) > 1]:
         raise InputError(f"data.metadata names {both[0]!r}, which is the input or what is predicted, or twice. Leave it out.")
+
+
+def named_parts(config: Any) -> dict[str, Any]:
+    """The name of each part, None where there is none. Raises InputError if a recipe says twice what the test part is."""
+    if config.test is not None and config.test_held_out:
+        raise InputError("data.test and data.test_held_out both say what the test part is. Leave one of them out.")
+    return {"train": config.train, "validation": config.validation, "test": config.test}
 
 
 def only_classes(config: PredictedColumns, what: str) -> None:

@@ -233,14 +233,16 @@ class TextsTask(AnswerTask, TextTask):
     @torch.no_grad()
     def _outputs(self, model: Built, ids: Sequence[list[int]], columns: Tensor) -> Tensor:
         """The outputs of texts [N, outputs] on the CPU, computed in batches of similar length. columns: tokens [N, columns]."""
-        device, found = next(model.parameters()).device, [torch.zeros(0)] * len(ids)
-        order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+        rows = dict(self._computed(model, ids, columns))
+        return torch.stack([rows[i] for i in range(len(ids))])
+
+    def _computed(self, model: Built, ids: Sequence[list[int]], columns: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """The number of each text and its outputs, those of similar length together."""
+        device, order = next(model.parameters()).device, sorted(range(len(ids)), key=lambda i: len(ids[i]))
         for some in batches([len(ids[i]) for i in order], AT_ONCE, PAIRS):
             inputs, valid = padded([ids[i] for i in order[some]])
             outputs = model(inputs.to(device), valid=valid.to(device), **self.column_inputs(columns[order[some]].to(device)))
-            for i, row in zip(order[some], outputs.float().cpu(), strict=True):
-                found[i] = row
-        return torch.stack(found)
+            yield from zip(order[some], outputs.float().cpu(), strict=True)
 
 
 def excerpt(row: LabelledText, most: int = 80) -> str:

@@ -18,11 +18,11 @@ from equiscope.tokens.tokenizer import Tokenizer
 from equiscope.training import answers
 from equiscope.training.answers import Answer, OneClass, WordLabels
 from equiscope.training.attention_snapshot import snapshot_due
-from equiscope.training.labelled_texts import AT_ONCE, PAIRS, TextsTask, excerpt, make_tokenizer, padded
+from equiscope.training.labelled_texts import TextsTask, excerpt, make_tokenizer, padded
 from equiscope.training.measures import Outcomes
 from equiscope.training.metadata_columns import MetadataColumns
 from equiscope.training.recipe import Recipe
-from equiscope.training.task import NEW, Batch, ModelInputs, Prediction, batches
+from equiscope.training.task import NEW, Batch, ModelInputs, Prediction
 from equiscope.training.text import of_start
 
 NEIGHBOURS = (-2, -1, 0, 1, 2)  # words whose features the simple model reads
@@ -195,13 +195,10 @@ class TagsTask(TextsTask):
     @torch.no_grad()
     def _of_words(self, model: Built, ids: Sequence[list[int]], words: Sequence[list[int]]) -> list[Tensor]:
         """The outputs of the words of each text [words, labels] on the CPU; of words that are not read, those without an input."""
-        device, found = next(model.parameters()).device, [torch.zeros(0)] * len(ids)
-        order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
-        for some in batches([len(ids[i]) for i in order], AT_ONCE, PAIRS):
-            inputs, valid = padded([ids[i] for i in order[some]])
-            for i, row in zip(order[some], model(inputs.to(device), valid=valid.to(device)).float().cpu(), strict=True):
-                at = torch.tensor(words[i])
-                found[i] = torch.where((at >= 0)[:, None], row[at.clamp(min=0)], self.answer.constant())
+        found = [torch.zeros(0)] * len(ids)
+        for i, row in self._computed(model, ids, torch.zeros(len(ids), 0)):
+            at = torch.tensor(words[i])
+            found[i] = torch.where((at >= 0)[:, None], row[at.clamp(min=0)], self.answer.constant())
         return found
 
 
