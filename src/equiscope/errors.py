@@ -172,3 +172,9 @@ def printable(value: object, longest: int = 300) -> str:
 def reason(error: BaseException) -> str:
     """The system's message: "No space left on device"."""
     return printable(getattr(error, "strerror", None) or str(error) or type(error).__name__).rstrip(".")
+
+
+def one_line(error: BaseException, longest: int = 240) -> str:
+    """An error of other code, for messages: "ValueError: no such dtype"."""
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return (text if len(text) <= longest else f"{text[:longest]}…").rstrip(".: ")

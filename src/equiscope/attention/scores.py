@@ -127,18 +127,10 @@ class General(ScoreFunction):
         return q @ (self.weight if q.ndim > 2 else self.weight[0])
 
 
-class Additive(ScoreFunction):
-    """v . tanh(q W_q + k W_k), a small network of query and key. Source: Bahdanau 2015; Luong's concat with [W_q; W_k] as one."""
+class _HiddenLayer(ScoreFunction):
+    """A score by a network with one hidden layer. hidden: its features, by default those of a head."""
 
-    name = "additive"
     fused = False
-    legend: ClassVar[dict[str, tuple[str, str, str]]] = {
-        "query_weight": ("W_q", "channel hidden", "weights of the query"),
-        "key_weight": ("W_k", "channel hidden", "weights of the key"),
-        "out": ("v", "hidden .", "weights of the hidden layer"),
-    }
-    query_weight: nn.Parameter
-    key_weight: nn.Parameter
     out: nn.Parameter
 
     def __init__(self, hidden: int | None = None, cap: float | None = None) -> None:
@@ -146,6 +138,19 @@ class Additive(ScoreFunction):
         if hidden is not None and hidden < 1:
             raise ShapeError(f"A hidden layer has at least 1 feature, but got hidden={hidden}.")
         self.hidden = hidden
+
+
+class Additive(_HiddenLayer):
+    """v . tanh(q W_q + k W_k), a small network of query and key. Source: Bahdanau 2015; Luong's concat with [W_q; W_k] as one."""
+
+    name = "additive"
+    legend: ClassVar[dict[str, tuple[str, str, str]]] = {
+        "query_weight": ("W_q", "channel hidden", "weights of the query"),
+        "key_weight": ("W_k", "channel hidden", "weights of the key"),
+        "out": ("v", "hidden .", "weights of the hidden layer"),
+    }
+    query_weight: nn.Parameter
+    key_weight: nn.Parameter
 
     def allocate(self, heads: int, head_width: int) -> None:
         hidden = self.hidden or head_width
@@ -165,23 +170,15 @@ class Additive(ScoreFunction):
         return (hidden @ self.out).squeeze(-1)
 
 
-class Concat(ScoreFunction):
+class Concat(_HiddenLayer):
     """v . tanh([q; k] W) with one matrix [2K, hidden]: the same function as `Additive`, written as Luong 2015 does."""
 
     name = "concat"
-    fused = False
     legend: ClassVar[dict[str, tuple[str, str, str]]] = {
         "weight": ("W_a", "channel hidden", "weights of query and key side by side"),
         "out": ("v", "hidden .", "weights of the hidden layer"),
     }
     weight: nn.Parameter
-    out: nn.Parameter
-
-    def __init__(self, hidden: int | None = None, cap: float | None = None) -> None:
-        super().__init__(cap)
-        if hidden is not None and hidden < 1:
-            raise ShapeError(f"A hidden layer has at least 1 feature, but got hidden={hidden}.")
-        self.hidden = hidden
 
     def allocate(self, heads: int, head_width: int) -> None:
         hidden = self.hidden or head_width

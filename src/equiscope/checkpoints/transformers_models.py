@@ -21,7 +21,7 @@ from torch import nn
 from equiscope.checkpoints import files, strict
 from equiscope.checkpoints.fields import EVERYWHERE, architectures
 from equiscope.checkpoints.strict import Fit, ShapeMismatch
-from equiscope.errors import EquiscopeError, InputError
+from equiscope.errors import EquiscopeError, InputError, one_line
 from equiscope.spec_base import read_object
 
 GENERATION = "generation_config.json"
@@ -209,9 +209,3 @@ def _set_generation_config(model: Any, library: ModuleType, folder: Path) -> Non
         raise
     except Exception as error:  # a field of another type
         raise InputError(f"{folder / GENERATION} could not be read by transformers: {one_line(error)}.") from error
-
-
-def one_line(error: BaseException) -> str:
-    """An error as one line."""
-    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    return (text if len(text) <= 240 else text[:237] + "...").rstrip(".: ")

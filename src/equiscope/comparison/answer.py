@@ -116,23 +116,24 @@ def _better(comparison: Comparison, leaders: Sequence[str], worse: Sequence[str]
 
 def _effect(comparison: Comparison, pair: PairedDifference, best: str, than: str = "") -> str:
     """ "its loss is 0.058 nats lower (95 % interval 0.041 to 0.075, p = 0.002 after Holm, 5 seeds)"."""
-    decimals = _decimals(pair, None)
-    difference = pair.difference if pair.first == best else -pair.difference
-    way = "lower" if difference < 0 else "higher"
-    effect = f"its {comparison.metric} is {abs(difference):.{decimals}f}{_unit(comparison)} {way}{f' than {than}' if than else ''}"
+    effect = f"its {comparison.metric} is {_difference(comparison, pair, best)}{f' than {than}' if than else ''}"
     if pair.p is None:
         return f"{effect} with every seed they share, so there is no spread to test it with"
-    known = f"{_interval(pair, decimals)}, {p_text(pair.p)}{_adjusted(comparison, 'Holm')}"
+    known = f"{_interval(pair, _decimals(pair, None))}, {p_text(pair.p)}{_adjusted(comparison, 'Holm')}"
     return f"{effect} ({known}, {_seeds(comparison, pair)})"
 
 
 def _short_effect(comparison: Comparison, pair: PairedDifference, best: str) -> str:
     """ "loss 0.058 nats lower, 95 % interval 0.041 to 0.075"."""
-    decimals = _decimals(pair, None)
+    effect = f"{comparison.metric} {_difference(comparison, pair, best)}"
+    return effect if pair.p is None else f"{effect}, {_interval(pair, _decimals(pair, None))}"
+
+
+def _difference(comparison: Comparison, pair: PairedDifference, best: str) -> str:
+    """ "0.058 nats lower"."""
     difference = pair.difference if pair.first == best else -pair.difference
     way = "lower" if difference < 0 else "higher"
-    effect = f"{comparison.metric} {abs(difference):.{decimals}f}{_unit(comparison)} {way}"
-    return effect if pair.p is None else f"{effect}, {_interval(pair, decimals)}"
+    return f"{abs(difference):.{_decimals(pair, None)}f}{_unit(comparison)} {way}"
 
 
 def _interval(pair: PairedDifference, decimals: int) -> str:

@@ -15,7 +15,7 @@ from torch import Generator, Tensor, nn
 
 from equiscope.audit.subject import arguments
 from equiscope.audit.subject.state import State
-from equiscope.errors import InputError
+from equiscope.errors import InputError, one_line
 from equiscope.tokens import Tokens
 from equiscope.tokens.elements import NUMBERS
 
@@ -64,7 +64,7 @@ def _first_accepted(model: nn.Module, candidates: Iterator[ExampleInputs]) -> Ex
             with torch.no_grad(), _in_eval_mode(model), torch.random.fork_rng(devices=[]):
                 model(*candidate.args, **candidate.kwargs)
         except Exception as error:  # the model's code may raise anything
-            failures.append(f"{candidate.describe()} ({type(error).__name__}: {' '.join(str(error).split())[:90]})")
+            failures.append(f"{candidate.describe()} ({one_line(error, 110)})")
             continue
         return candidate
     tried = "; ".join(failures) or "nothing, because its arguments give no hint"

@@ -31,7 +31,7 @@ from equiscope.audit.inputs.tiny_config import config_class_of, tiny
 from equiscope.checkpoints import files, load
 from equiscope.checkpoints.sentence_encoder import is_sentence_encoder, load_sentence_encoder
 from equiscope.checkpoints.transformers_models import load_with_transformers
-from equiscope.errors import EquiscopeError, InputError, UnknownName, did_you_mean, sentences
+from equiscope.errors import EquiscopeError, InputError, UnknownName, did_you_mean, one_line, sentences
 from equiscope.models import PRESETS, build
 from equiscope.models import tiny as small
 from equiscope.record.run import RUN
@@ -157,7 +157,7 @@ def _from_object(obj: Any, text: str, seed: int) -> Target:
         except EquiscopeError:
             raise
         except (Exception, SystemExit) as error:  # the user's own code
-            raise InputError(f"{text} was called without arguments and raised {_short(error)}. {_advice(obj)}") from error
+            raise InputError(f"{text} was called without arguments and raised {one_line(error)}. {_advice(obj)}") from error
     model, *example = obj if isinstance(obj, (tuple, list)) else (obj,)
     if not isinstance(model, nn.Module):
         raise InputError(
@@ -210,7 +210,7 @@ def _file(path: Path) -> ModuleType:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:  # the user's own code
             sys.modules.pop(name, None)
-            raise InputError(f"{path} could not be read: {_short(error)}.") from error
+            raise InputError(f"{path} could not be read: {one_line(error)}.") from error
     return module
 
 
@@ -225,7 +225,7 @@ def _module(name: str, text: str) -> ModuleType:
                 ) from error
             raise InputError(f"{name} could not be read: it needs {error.name!r}, which is not installed.") from error
         except (Exception, SystemExit) as error:  # the user's own code
-            raise InputError(f"{name} could not be read: {_short(error)}.") from error
+            raise InputError(f"{name} could not be read: {one_line(error)}.") from error
 
 
 class _importable:
@@ -252,7 +252,7 @@ def _library(name: str) -> ModuleType:
         missing = error.name or name
         raise InputError(f"{name} models need {missing}, which is not installed. Install it: pip install {missing}") from error
     except Exception as error:  # a broken installation
-        raise InputError(f"{name} is installed but cannot be loaded: {_short(error)}.") from error
+        raise InputError(f"{name} is installed but cannot be loaded: {one_line(error)}.") from error
     if name == "transformers":
         module.logging.set_verbosity_error()
         module.logging.disable_progress_bar()
@@ -298,7 +298,7 @@ def model_of(model_class: type, config: Any) -> nn.Module:
             model: nn.Module = model_class(config)
     except Exception as error:  # other people's code
         raise InputError(
-            f"{model_class.__name__} could not be built from a small {type(config).__name__}: {_short(error)}."
+            f"{model_class.__name__} could not be built from a small {type(config).__name__}: {one_line(error)}."
         ) from error
     return model.eval()
 
@@ -317,7 +317,7 @@ def _timm(name: str) -> nn.Module:
             return model.eval()
         except Exception as error:  # a model of one size, or without that argument
             failed = error
-    raise InputError(f"timm could not make {name}: {_short(failed)}.") from failed
+    raise InputError(f"timm could not make {name}: {one_line(failed)}.") from failed
 
 
 def _torchvision() -> None:
@@ -353,11 +353,6 @@ def _folder(folder: Path) -> tuple[nn.Module, list[str]]:
         model: Any = load(folder)
         return model, list(model.origin)
     return load_with_transformers(folder, _library("transformers"))
-
-
-def _short(error: BaseException) -> str:
-    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    return (text if len(text) <= 240 else text[:237] + "...").rstrip(".: ")
 
 
 def _a(value: Any) -> str:

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from equiscope.errors import InputError
+from equiscope.errors import InputError, one_line
 
 SMALL = """
 64  hidden_size d_model n_embd dim embed_dim emb_dim embedding_dim embedding_size input_embedding_size
@@ -107,13 +107,13 @@ def tiny(config_class: type, **changed: Any) -> Any:
     try:
         base = config_class()
     except Exception as error:
-        raise InputError(f"{config_class.__name__} has no default: {_short(error)}. Give a configuration of your own.") from error
+        raise InputError(f"{config_class.__name__} has no default: {one_line(error)}. Give a configuration of your own.") from error
     new_fields = sizes(base) | changed
     try:
         return config_class(**new_fields)
     except Exception as error:
         raise InputError(
-            f"{config_class.__name__} could not be made small: {_short(error)}. Give a configuration of your own."
+            f"{config_class.__name__} could not be made small: {one_line(error)}. Give a configuration of your own."
         ) from error
 
 
@@ -188,8 +188,3 @@ def config_class_of(model_class: type) -> type:
     if not inspect.isclass(cls):
         raise InputError(f"{model_class.__name__} has no config_class, so no small configuration can be made.")
     return cls
-
-
-def _short(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}"[:200]

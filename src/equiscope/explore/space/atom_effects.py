@@ -5,15 +5,13 @@ An atom is removed in two ways. *Silent*: no other atom receives its messages, i
 the energy of each atom is a direct share, and the shares sum to the energy.
 """
 
-import copy
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from equiscope.errors import InputError, ShapeError
-from equiscope.explore.space.in_space import rotation_report
+from equiscope.explore.space.in_space import checked, rotation_report
 from equiscope.geometry import SpaceModel
 from equiscope.geometry.attention import all_pairs
 from equiscope.interventions.attribution.rollout import rollout
@@ -72,14 +70,3 @@ def energies_of_layers(model: SpaceModel, numbers: Tensor, positions: Tensor) ->
             with hooked(skipped, before=before, after=lambda i, *_: entered[i]):
                 energies.append(float(double.energies(rows, valid, at)))
     return energies
-
-
-def checked(model: SpaceModel, numbers: Tensor, positions: Tensor) -> tuple[SpaceModel, Tensor]:
-    """The model in float64, and which of its elements the atoms are, [1, N]."""
-    if numbers.ndim != 1 or positions.shape != (len(numbers), 3):
-        raise ShapeError(
-            f"Atoms are numbers [N] and positions [N, 3], but got {tuple(numbers.shape)} and {tuple(positions.shape)}."
-        )
-    if model.spec.readout != "energy":
-        raise InputError(f'Atoms decide an energy, but this model reads "{model.spec.readout}". Build it with readout="energy".')
-    return copy.deepcopy(model).double().eval(), model.elements(numbers.unsqueeze(0))

@@ -17,6 +17,17 @@ from equiscope.program.loops import computation, with_forces
 from equiscope.record.computation import Computation
 
 
+def checked(model: SpaceModel, numbers: Tensor, positions: Tensor) -> tuple[SpaceModel, Tensor]:
+    """A copy of the model in float64, and which of its elements the atoms are, [1, N]."""
+    if numbers.ndim != 1 or positions.shape != (len(numbers), 3):
+        raise ShapeError(
+            f"Atoms are numbers [N] and positions [N, 3], but got {tuple(numbers.shape)} and {tuple(positions.shape)}."
+        )
+    if model.spec.readout != "energy":
+        raise InputError(f'Atoms decide an energy, but this model reads "{model.spec.readout}". Build it with readout="energy".')
+    return copy.deepcopy(model).double().eval(), model.elements(numbers.unsqueeze(0))
+
+
 def in_space(model: SpaceModel, numbers: Tensor, positions: Tensor) -> Computation:
     """A model as a function of the positions of these atoms.
 
@@ -26,16 +37,8 @@ def in_space(model: SpaceModel, numbers: Tensor, positions: Tensor) -> Computati
               attention, whose rows sum to 1. All pairs are looked at: beyond a cutoff the model itself lets weights vanish
     raises    InputError for an element that the model does not know, and for a model that reads no energy
     """
-    if numbers.ndim != 1 or positions.shape != (len(numbers), 3):
-        raise ShapeError(
-            f"Atoms are numbers [N] and positions [N, 3], but got {tuple(numbers.shape)} and {tuple(positions.shape)}."
-        )
-    if model.spec.readout != "energy":
-        raise InputError(
-            f'A molecule is shown with its energy, but this model reads "{model.spec.readout}". Build it with readout="energy".'
-        )
-    rows = model.elements(numbers.unsqueeze(0))
-    double = copy.deepcopy(model).double().eval().requires_grad_(False)
+    double, rows = checked(model, numbers, positions)
+    double.requires_grad_(False)
     return computation(
         with_forces(lambda positions: rotation_report(double, rows, positions)), {"positions": positions.detach().double()}
     )
