@@ -66,15 +66,8 @@ class PatchShift(GridShift):
         yield from (cls(by, size) for by in ((0, step), (step, 0)))
 
 
-@dataclass(frozen=True)
-class ImageRotate(Gridded):
-    """Rotate the image by multiples of 90 degrees, anticlockwise; an image that is not square by 180 degrees only."""
-
-    quarters: int
-    size: tuple[int, ...]
-    name: ClassVar[str] = "image-rotate"
-    summary: ClassVar[str] = "rotate the image by multiples of 90 degrees"
-    acts_on: ClassVar[tuple[InputKind, ...]] = ("image",)
+class FewElements(Gridded):
+    """A group of so few elements that `simpler` lists them all."""
 
     @classmethod
     def sample(cls, inputs: Any, generator: Generator) -> Self:
@@ -84,6 +77,17 @@ class ImageRotate(Gridded):
     @classmethod
     def samples(cls, inputs: Any, generator: Generator, count: int) -> list[Self]:
         return list(cls.simpler(inputs))[:count]
+
+
+@dataclass(frozen=True)
+class ImageRotate(FewElements):
+    """Rotate the image by multiples of 90 degrees, anticlockwise; an image that is not square by 180 degrees only."""
+
+    quarters: int
+    size: tuple[int, ...]
+    name: ClassVar[str] = "image-rotate"
+    summary: ClassVar[str] = "rotate the image by multiples of 90 degrees"
+    acts_on: ClassVar[tuple[InputKind, ...]] = ("image",)
 
     @classmethod
     def simpler(cls, inputs: Any) -> Iterator[Self]:
@@ -103,7 +107,7 @@ class ImageRotate(Gridded):
 
 
 @dataclass(frozen=True)
-class ImageFlip(Gridded):
+class ImageFlip(FewElements):
     """Flip the image: axis -1 exchanges left and right, axis -2 top and bottom."""
 
     axis: int
@@ -111,14 +115,6 @@ class ImageFlip(Gridded):
     name: ClassVar[str] = "image-flip"
     summary: ClassVar[str] = "flip the image"
     acts_on: ClassVar[tuple[InputKind, ...]] = ("image",)
-
-    @classmethod
-    def sample(cls, inputs: Any, generator: Generator) -> Self:
-        return cls(-1 - int(torch.randint(2, (), generator=generator)), size_of(inputs, "image"))
-
-    @classmethod
-    def samples(cls, inputs: Any, generator: Generator, count: int) -> list[Self]:
-        return list(cls.simpler(inputs))[:count]
 
     @classmethod
     def simpler(cls, inputs: Any) -> Iterator[Self]:
@@ -200,7 +196,7 @@ class ImageRotateAny(Gridded):
 
 
 @dataclass(frozen=True)
-class ImageScale(Gridded):
+class ImageScale(FewElements):
     """Enlarge the image: every pixel becomes a square of pixels. Nothing is interpolated, so it is exact."""
 
     factor: int
@@ -208,14 +204,6 @@ class ImageScale(Gridded):
     name: ClassVar[str] = "image-scale"
     summary: ClassVar[str] = "enlarge the image, every pixel a square of pixels"
     acts_on: ClassVar[tuple[InputKind, ...]] = ("image",)
-
-    @classmethod
-    def sample(cls, inputs: Any, generator: Generator) -> Self:
-        return cls(2 + int(torch.randint(2, (), generator=generator)), size_of(inputs, "image"))
-
-    @classmethod
-    def samples(cls, inputs: Any, generator: Generator, count: int) -> list[Self]:
-        return list(cls.simpler(inputs))[:count]
 
     @classmethod
     def simpler(cls, inputs: Any) -> Iterator[Self]:
