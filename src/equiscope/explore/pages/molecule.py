@@ -122,8 +122,8 @@ def _notes(frames: list[Points], same: list[Points], displayed: list[Points], mo
         some = f"The {' and the '.join(model.title for model in drawn)} {'has' if len(drawn) == 1 else 'have'}"
         who = "All models have" if len(drawn) == len(models) else some
         notes.append(
-            f"{who} untrained weights, drawn with seed {drawn[0].seed}: the energies mean nothing in nature, but what a rotation "
-            "changes holds for any weights."
+            f"{who} untrained weights, drawn with seed {drawn[0].seed}: the energies mean nothing in nature. What an equivariant "
+            "model keeps under a rotation, it keeps for any weights."
         )
     if len(same) < len(frames):
         notes.append(f"{len(frames) - len(same)} of {len(frames)} frames hold other atoms and are left out.")
