@@ -75,8 +75,13 @@ def _causal(run: Pass, pair: RunPair, module: nn.Module) -> str:
     step, name = max(reach.values(), default=0), _operation(run, pair, module)
     if max(reach, default=0) > step and all(r == min(j, step) for j, r in reach.items()):  # before token j there are j
         convolves = name.startswith("conv") or name == "pad"
+        reads = "reads" if convolves else "attends to"
+        inputs, first = (run.inputs, 0) if call else (pair.original, int(pair.element.get("changed", 0)))
+        if some := [j for j in tried_positions(inputs.length or 0, first) if j not in reach]:
+            j = next(j for j in sorted(reach) if reach[j] == step)
+            return f"token {j - step} {reads} token {j}; no earlier token {reads} token {some[-1]}"
         wrong = f": the {'padding' if convolves else 'mask'} is off by one" if step == 1 else f", {step} tokens ahead"
-        return f"token i {'reads' if convolves else 'attends to'} token i + {step}{wrong}"
+        return f"token i {reads} token i + {step}{wrong}"
     mixes = f"{name} over the axis of tokens" if name else "it mixes tokens"
     if not call:
         return f"{mixes}: tokens depend on later ones in sequences of {pair.original.length} tokens"
@@ -88,16 +93,12 @@ def _causal(run: Pass, pair: RunPair, module: nn.Module) -> str:
 
 
 def lookahead(run: Pass, module: nn.Module, inputs: Inputs, first: int = 0) -> dict[int, int]:
-    """Token j -> how many tokens before it change in the output of the module when j changes; only where some do.
-
-    Tried for the last tokens, and for some from `first` on.
-    """
+    """Token j -> how many tokens before it change in the output of the module when j changes; only where some do."""
     from equiscope.audit.statements.sequences.causal import change_later
 
     n, generator = inputs.length or 0, Generator().manual_seed(run.subject.seed)
     original, changes = _module_output(run, module, inputs), {}
-    last, more = range(max(n - MAX_TOKENS, 1), n), range(first, min(first + MAX_TOKENS, n)) if first else ()
-    for j in sorted({*last, *more}, reverse=True):
+    for j in reversed(tried_positions(n, first)):
         pair = change_later(inputs, j, generator, 1)
         assert isinstance(pair.transformed, Inputs)
         transformed = _module_output(run, module, pair.transformed)
@@ -105,6 +106,12 @@ def lookahead(run: Pass, module: nn.Module, inputs: Inputs, first: int = 0) -> d
         if changed:
             changes[j] = j - min(changed)
     return changes
+
+
+def tried_positions(n: int, first: int) -> list[int]:
+    """The last tokens, and some from `first` on."""
+    last, more = range(max(n - MAX_TOKENS, 1), n), range(first, min(first + MAX_TOKENS, n)) if first else ()
+    return sorted({*last, *more})
 
 
 def _changed(a: Tensor, b: Tensor, n: int) -> list[int]:

@@ -1,8 +1,9 @@
 """Lengths: the sequence lengths and positions at which a model is measured.
 
 Some faults occur only at some lengths: a leak within complete blocks of 64 tokens does not appear at 13. The lengths therefore
-come from the model itself: integers in its modules, its configuration and its code, with their neighbours and doubles; powers of
-two with their neighbours; and one length beyond 257, or the longest that the model accepts.
+come from the model itself: integers in its modules, its buffers, its configuration and its code, and positions where a mask is
+irregular, with their neighbours and doubles; powers of two with their neighbours; and one length beyond 257, or the longest that
+the model accepts.
 """
 
 import types
@@ -33,6 +34,9 @@ LARGEST = 1024  # larger constants suggest no length
 FLOOR = 263  # one length is at least this, where the model accepts it: a prime beyond 257
 LONGEST = 2 * LARGEST + 1
 TOKENS = 8192  # in one call at most
+MAX_NUMBERS = 16  # in a buffer that holds sizes
+MAX_IRREGULAR = 4  # positions of irregular masks
+HIDDEN = 1e4  # a score that is smaller than the largest of its row by more than this is hidden
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,9 @@ def length_ladder(subject: Subject, run: Pass, budget: LengthBudget) -> LengthLa
     if n is None:
         return LengthLadder([])
     named, others = constants(subject.model)
-    split_sizes = _split_sizes(run) if budget.calls > 6 else set()
+    split_sizes, irregular = _recorded(run) if budget.calls > 6 else (set(), set())
+    irregular |= {p for t in _plain_tensors(subject.model) for p in irregular_positions(t)}
+    named |= set(sorted(p for p in irregular if 1 < p <= LARGEST)[:MAX_IRREGULAR])
     widths = {s for p in run.model.parameters() for s in p.shape if s > 64}
     candidates = [c for c in dict.fromkeys([*sorted(named), *sorted(split_sizes)]) if 1 < c <= LARGEST]
     likely = [c for c in candidates if c not in widths]
@@ -154,11 +160,40 @@ def constants(model: nn.Module) -> tuple[set[int], set[int]]:
             (named if _suggests_length(name) else others).update(
                 recorded_sizes if holder is not config or _suggests_length(name) else ()
             )
+    for t in _plain_tensors(model):
+        if t.numel() <= MAX_NUMBERS and not t.is_complex() and not t.is_meta:
+            named.update(int(v) for v in t.flatten().tolist() if v == v and abs(v) <= LARGEST and v == int(v) > 1)
     visited: set[int] = set()
     for cls in dict.fromkeys(type(m) for m in model.modules() if not _is_torch_layer(m)):
         for named_constant, number in _function_constants(getattr(cls, "forward", None), cls, visited, 0):
             (named if named_constant else others).add(number)
     return named, others - named
+
+
+def _plain_tensors(model: nn.Module) -> Iterator[Tensor]:
+    """Buffers and tensors in plain attributes of modules that are not torch's."""
+    for module in model.modules():
+        if not _is_torch_layer(module):
+            values = [*module._buffers.values(), *vars(module).values()] if hasattr(module, "_buffers") else []
+            yield from (v for v in values if isinstance(v, Tensor) and not isinstance(v, nn.Parameter))
+
+
+def irregular_positions(mask: Tensor) -> set[int]:
+    """Positions j of a square mask that an earlier row treats otherwise than the rows around it treat their own.
+
+    A causal mask and a window are equal along each diagonal. A mask that is open within blocks, or at the end of a block, is not.
+    """
+    n = mask.shape[-1] if mask.ndim > 1 else 0
+    if n < 4 or mask.shape[-2] != n or mask.is_complex() or mask.is_meta:
+        return set()
+    mask = mask.detach().reshape(-1, n, n)[0]
+    if mask.dtype != torch.bool:
+        values = mask.unique()
+        if len(values) != 2:
+            return set()
+        mask = mask == values[1]
+    changes = (mask[1:, 1:] != mask[:-1, :-1]).triu(1)
+    return {j + 1 for j in changes.any(0).nonzero().flatten().tolist()}
 
 
 def _function_constants(function: Any, owner: type, visited: set[int], depth: int) -> Iterator[tuple[bool, int]]:
@@ -257,12 +292,16 @@ for _name in ("__neg__", "__add__", "__sub__", "__radd__"):
 _Length.__hash__ = int.__hash__  # type: ignore[method-assign]
 
 
-def _recording_sizes(recorded_sizes: set[int]) -> Functions:
-    """Records the integers that reshaping functions receive, and those that divide a length or are compared with it."""
+def _recording_sizes(recorded_sizes: set[int], irregular: set[int]) -> Functions:
+    """Records the integers that reshaping functions receive, those that divide a length or are compared with it, and positions at
+    which a mask is irregular."""
 
     def answer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if getattr(func, "__name__", "") in RESHAPING:
+        name = getattr(func, "__name__", "")
+        if name in RESHAPING:
             recorded_sizes.update(_integers([*args, *kwargs.values()]))
+        if name in MASKING:
+            irregular.update(p for t in _masks(name, args, kwargs) for p in irregular_positions(t))
         result = func(*args, **kwargs)
         if func in (SHAPE, Tensor.size):  # each access gives a new getter
             return (
@@ -273,6 +312,19 @@ def _recording_sizes(recorded_sizes: set[int]) -> Functions:
         return result
 
     return Functions(answer)
+
+
+MASKING = ("softmax", "masked_fill", "masked_fill_", "where", "mul", "__mul__", "scaled_dot_product_attention")
+
+
+def _masks(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Tensor]:
+    """Square masks among the arguments of a function; for a softmax, the scores that are not hidden."""
+    for t in (t for t in (*args, *kwargs.values()) if isinstance(t, Tensor) and t.ndim > 1 and t.shape[-1] == t.shape[-2] > 4):
+        if name == "softmax":
+            t = t.detach().reshape(-1, *t.shape[-2:])[0]
+            yield t > t.amax(-1, keepdim=True) - HIDDEN
+        elif name != "scaled_dot_product_attention" or t is kwargs.get("attn_mask", args[3] if len(args) > 3 else None):
+            yield t
 
 
 SHAPE = Tensor.shape.__get__  # type: ignore[attr-defined]
@@ -288,9 +340,12 @@ def _integers(value: Any) -> Iterator[int]:
         yield int(value)
 
 
-def _split_sizes(run: Pass) -> set[int]:
-    """Sizes by which the running model splits and reshapes, the same at two lengths: what follows the length is not constant."""
-    recorded_sizes: list[set[int]] = []
+def _recorded(run: Pass) -> tuple[set[int], set[int]]:
+    """Sizes by which the running model splits and reshapes, and positions at which its masks are irregular.
+
+    Sizes count if they are the same at two lengths: what follows the length is not constant.
+    """
+    recorded_sizes, irregular = list[set[int]](), set[int]()
     for length in (run.inputs.length or 0, FLOOR, 67, 37):
         inputs = resized(run.inputs, length, Generator().manual_seed(3))
         if inputs is None or len(recorded_sizes) == 2:
@@ -298,7 +353,7 @@ def _split_sizes(run: Pass) -> set[int]:
 
         def record(model: nn.Module, inputs: Inputs = inputs) -> Any:
             sizes: set[int] = set()
-            with _recording_sizes(sizes):
+            with _recording_sizes(sizes, irregular):
                 result = inputs.call(model)
             recorded_sizes.append(sizes)
             return result
@@ -308,7 +363,7 @@ def _split_sizes(run: Pass) -> set[int]:
         except ModelError:
             continue
     widths = {s for p in run.model.parameters() for s in p.shape}
-    return (recorded_sizes[0] & recorded_sizes[1]) - widths if len(recorded_sizes) == 2 else set()
+    return (recorded_sizes[0] & recorded_sizes[1]) - widths if len(recorded_sizes) == 2 else set(), irregular
 
 
 # ------------------------------------------------------------------------------------------------------ inputs of a length

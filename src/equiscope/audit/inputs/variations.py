@@ -99,17 +99,42 @@ def _extended_mask(mask: Tensor, more: int) -> Tensor | None:
     return torch.where(gap >= 0, mask[..., 0, :][..., gap.clamp(min=0)], mask[..., :, 0][..., (-gap).clamp(min=0)])
 
 
-def resampled_flags(inputs: Inputs, generator: Generator) -> Inputs:
-    """Other flags, drawn from the values present; masks of padding stay."""
+def resampled_flags(inputs: Inputs, generator: Generator, beyond: bool = False) -> Inputs:
+    """Other flags, and other arguments with one entry for each sequence, drawn from the values present; masks of padding stay.
 
-    def other(value: Tensor) -> Tensor:
-        if value.is_floating_point():
-            return value
+    beyond  where only one value is present, take one next to it too; the model may reject that
+    """
+
+    def other(value: Tensor, is_flag: bool) -> Tensor:
+        if value.is_floating_point() or value.is_complex():
+            scale = 0.5 + torch.rand(value.shape, generator=generator, dtype=torch.float64)
+            return value if is_flag or value.is_complex() else (value * scale.to(value.device)).to(value.dtype)
         present = value.flatten().unique()
+        if beyond and len(present) == 1 and value.device.type == "cpu":  # elsewhere a wrong id ends the process
+            near = value.logical_not() if value.dtype == torch.bool else torch.where(value > 0, value - 1, value + 1)
+            some = torch.randint(2, value.shape, generator=generator).bool()
+            return torch.where(some, near, value) if bool(some.any()) and value.numel() > 1 else near
         return present[torch.randint(len(present), value.shape, generator=generator).to(value.device)]
 
-    names = [n for n in inputs.of("flags") if "mask" not in n and "valid" not in n]
-    return inputs.with_values({n: other(inputs.values[n]) for n in names})
+    names = [n for n, v in inputs.of("flags", "other").items() if isinstance(v, Tensor) and _is_flag(inputs, n)]
+    return inputs.with_values({n: other(inputs.values[n], inputs.kinds[n] == "flags") for n in names})
+
+
+def distinct_flags(inputs: Inputs, generator: Generator) -> Inputs:
+    """A batch whose sequences differ in their flags: where all are equal, those of the first stay."""
+    first, changed = sequence(inputs, 0), {}
+    for name, value in inputs.of("flags", "other").items():
+        axis = _axis(inputs, name) if isinstance(value, Tensor) and _is_flag(inputs, name) else None
+        if axis is not None and all(torch.equal(row, value.select(axis, 0)) for row in value.unbind(axis)):
+            others = [resampled_flags(first, generator, beyond=True).values[name] for _ in range(1, value.shape[axis])]
+            changed[name] = torch.cat([first.values[name], *others], axis)
+    return inputs.with_values(changed)
+
+
+def _is_flag(inputs: Inputs, name: str) -> bool:
+    """Whether an argument says something of a token or a sequence, and is no mask."""
+    mask = any(word in name for word in ("mask", "valid", "label"))
+    return not mask and (inputs.kinds[name] == "flags" or _axis(inputs, name) is not None)
 
 
 def reversed_positions(inputs: Inputs) -> Inputs:

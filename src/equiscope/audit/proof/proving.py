@@ -21,7 +21,7 @@ from torch.fx import Node
 from equiscope.audit.diagnose.localize import EXACT
 from equiscope.audit.inputs.adapt import complete_arguments
 from equiscope.audit.inputs.lengths import LONGEST, constants, cost, longest, positions, resized
-from equiscope.audit.inputs.variations import batched, resampled, sequence
+from equiscope.audit.inputs.variations import batched, distinct_flags, resampled, sequence
 from equiscope.audit.proof.exported_program import (
     ExportedProgram,
     ExportError,
@@ -120,10 +120,16 @@ def _prove_larger(name: str, proof: Proof, case: "_Case", larger: "_Case | None"
 def _sentence(case: "_Case", sizes: str) -> str:
     """The sizes and the arguments that a proof covers, in words."""
     free_arguments = list(dict.fromkeys(leaf.argument for leaf in case.leaves if leaf.free))
-    fixed = list(dict.fromkeys(_leaf_name(leaf) for leaf in case.leaves if not leaf.free))
-    fixed_note = f", with {', '.join(fixed)} as they were given" if fixed else ""
+    fixed = list(dict.fromkeys(_leaf_name(leaf) + _same_rows(leaf) for leaf in case.leaves if not leaf.free))
+    fixed_note = f", with fixed {', '.join(fixed)}" if fixed else ""
     tested = f"tested modulo 2^31 - 1, {case.tries} time{'s'[: case.tries != 1]}"
     return f"at {sizes}, for all values of {', '.join(free_arguments)} and of the parameters{fixed_note} ({tested})"
+
+
+def _same_rows(leaf: ProofLeaf) -> str:
+    """A note on an argument whose rows are equal: a model that reads one row for all sequences is not found then."""
+    rows = [] if leaf.batch_axis is None else leaf.value.unbind(leaf.batch_axis)
+    return " (equal in all sequences)" if len(rows) > 1 and all(torch.equal(row, rows[0]) for row in rows) else ""
 
 
 def _leaf_name(leaf: ProofLeaf) -> str:
@@ -191,14 +197,18 @@ def _larger_case(case: _Case) -> _Case | None:
         text = resized(one, length, torch.Generator().manual_seed(1))
         if text is None:
             return None
+        generator = torch.Generator().manual_seed(2)
+        batches = [text]
         if text.batch is not None:
-            text = batched(text, resampled(text, torch.Generator().manual_seed(2)))
-        try:
-            result = _sized_case(subject.like(inputs=text), case.tries)
-        except (ModelError, ExportError):
-            continue
-        result.boundaries = named
-        return result
+            batch = batched(text, resampled(text, generator))
+            batches = [distinct_flags(batch, generator), batch]
+        for batch in batches:
+            try:
+                result = _sized_case(subject.like(inputs=batch), case.tries)
+            except (ModelError, ExportError):
+                continue
+            result.boundaries = named
+            return result
     return None
 
 
@@ -221,17 +231,24 @@ def _sized_inputs(model: nn.Module, inputs: Inputs, tries: int) -> Iterator[Inpu
         fitting = [m for m in LENGTHS if m < n and (m * cost(model, ROWS, m) * tries <= WORK or m == LENGTHS[-1])]
         result = shortened(result, next((m for m in fitting if m not in sizes_in_use), LENGTHS[-1]))
     if inputs.batch is not None:
-        yield from _batched_inputs(model, sequence(result, 0))
+        yield from _batched_inputs(model, result)
     yield result
     yield inputs
 
 
-def _batched_inputs(model: nn.Module, one: Inputs) -> Iterator[Inputs]:
-    """Batches of three sequences: with masks of their own, where the model takes masks; and of one length."""
-    generator, n = torch.Generator().manual_seed(0), one.length or 0
+def _batched_inputs(model: nn.Module, inputs: Inputs) -> Iterator[Inputs]:
+    """Batches of three sequences: with masks and flags of their own, where the model takes those; and of one length."""
+    generator, one = torch.Generator().manual_seed(0), sequence(inputs, 0)
+    n, size = one.length or 0, inputs.batch or 1
+    given = batched(one, *(resampled(sequence(inputs, row % size), generator) for row in range(1, ROWS)))
+    batches = [given]
     if n > 4 and mask_name(Subject(model, one)) in one.values:
-        yield ragged(Subject(model, one), one, (n, n - 2, n // 2), False, generator).batch
-    yield batched(one, *(resampled(one, generator) for _ in range(ROWS - 1)))
+        batches.insert(0, ragged(Subject(model, one), one, (n, n - 2, n // 2), False, generator).batch)
+    for batch in batches:
+        flagged = distinct_flags(batch, generator)
+        if any(value is not batch.values[name] for name, value in flagged.values.items()):
+            yield flagged
+    yield from batches
 
 
 VariantMaker = Callable[[list[ProofLeaf], int, int], Iterator[ProofVariant]]

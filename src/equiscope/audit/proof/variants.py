@@ -170,7 +170,7 @@ def changed_suffixes(leaves: list[ProofLeaf], length: int, seed: int) -> Iterato
 
 
 def moved_sequences(leaves: list[ProofLeaf], batch: int, seed: int) -> Iterator[MovedSequence]:
-    """The first sequence in every row, with other sequences around it."""
+    """The first sequence in every row, with other sequences around it; of their flags, those of one sequence in all rows."""
     original = _free_values(leaves, seed, "plain")
     for row in range(batch):
         other = _free_values(leaves, seed, f"other {row}")
@@ -183,5 +183,7 @@ def moved_sequences(leaves: list[ProofLeaf], batch: int, seed: int) -> Iterator[
                 here = (torch.arange(batch) == row).view([batch if d == leaf.batch_axis else 1 for d in range(value.t.ndim)])
                 transformed.append(value.map(partial(_insert_sequence, here, leaf.batch_axis, rows), new))
             else:
-                transformed.append(value.index_select(leaf.batch_axis, rows))
+                other_row = 1 + row % (batch - 1)
+                flag_rows = torch.tensor([0 if r == row else other_row for r in range(batch)])
+                transformed.append(value.index_select(leaf.batch_axis, flag_rows))
         yield MovedSequence(original, transformed, batch, row)

@@ -84,6 +84,8 @@ class CausalOutput(Statement):
     def simpler(self, run: Pass, pair: RunPair) -> Iterator[RunPair]:
         generator = Generator().manual_seed(run.subject.seed)
         is_longer = (pair.original.length or 0) > (run.inputs.length or 0)
+        if is_longer and (first := int(pair.element.get("changed", 0))):
+            yield change_later(shortened(pair.original, first + 1), first, generator, 1)
         boundaries = run.subject.length_ladder.boundaries if is_longer else ()
         for length in sorted(c for c in boundaries if 1 < c <= (pair.original.length or 0)):
             fewer = shortened(pair.original, length)
@@ -230,7 +232,9 @@ def _lengths(run: Pass, budget: LengthBudget, screening: Screening) -> tuple[lis
         worst_error = max((error(*s) for s in sides), default=0.0, key=lambda e: float("inf") if e != e else e)
         screening.errors.append(worst_error)
         if not worst_error < _threshold(run):
-            screening.suspects.append(pair)
+            changed = change_later(longest, length, Generator().manual_seed(subject.seed + 19))
+            violates = not measure_pair(run, changed, axes).error < _threshold(run)
+            screening.suspects.append(changed if violates else pair)  # later tokens, or only their number
     screening.suspects = screening.suspects[: 2 * MAX_SUSPECTS]
     return sorted(set(measured_lengths)), rejected, longest
 
