@@ -179,6 +179,7 @@ class Permute(Action):
         return output[..., list(self.order), :]
 
 
+FAR = (2**15, 2**13, 2**12, 2**11, 2**10)  # where positions may wrap around, or end
 MULTIPLES = (1, 2, 3, 50, 333, 20_000)  # of a step: large ones show a symmetry that ends far away
 
 
@@ -212,9 +213,16 @@ class Shift(Action):
         return elements
 
     @classmethod
+    def far(cls, inputs: Inputs, longest: int | None) -> list[Self]:
+        """Offsets to the largest two powers of two at which positions may wrap around, half of the tokens on either side."""
+        axes, n = _axes(inputs), inputs.length or 1
+        offsets = [power - n // 2 for power in FAR if n < power and (longest is None or power + n <= longest)][:2]
+        return [cls(by if axes == 1 else (by,) * axes) for by in offsets]
+
+    @classmethod
     def simpler(cls, inputs: Any) -> Iterator[Self]:
         axes = _axes(inputs)
-        for step in (1, 2, 3, 4, 8, 16, 64, 256):
+        for step in (1, 2, 4, 8, 64, 1024):
             yield from (cls(step) for _ in range(axes == 1))
             yield from (cls(tuple(step * (a == b) for a in range(axes))) for b in range(axes) if axes > 1)
 
@@ -222,7 +230,9 @@ class Shift(Action):
     def subgroups(cls, inputs: Any) -> Iterator[tuple[str, list[Self]]]:
         axes = _axes(inputs)
         for step in (2, 3, 4, 5, 6, 7, 8, 12, 16, 32):
-            yield f"shifts by {step}", [cls(k * step if axes == 1 else (k * step,) * axes) for k in MULTIPLES]
+            half = (inputs.length or 1) // 2 if isinstance(inputs, Inputs) else 0
+            offsets = [*(k * step for k in MULTIPLES), *((power - half) // step * step for power in (FAR[0], FAR[-1]))]
+            yield f"shifts by {step}", [cls(by if axes == 1 else (by,) * axes) for by in offsets]
 
     @classmethod
     def flows(cls, inputs: Inputs) -> list[Flow]:

@@ -105,7 +105,7 @@ class Diagnosis:
         return worst
 
     def _subgroup(self, request: Request) -> str:
-        budget = self.shrink_steps
+        budget = 2 * self.shrink_steps
         for words, pairs in request.statement.subgroups(self.run):
             holds, before = bool(pairs), dict(getattr(request.statement, "representations", {}))
             for number, pair in enumerate(pairs):

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain, zip_longest
 from typing import Any, ClassVar, Protocol, Union, runtime_checkable
 
 import torch
 from torch import Generator
 
+from equiscope.audit.inputs.lengths import longest
 from equiscope.audit.statements.pairs import Equivariant, RunPair, error
-from equiscope.audit.subject import Pass, Subject, shortened
+from equiscope.audit.subject import ModelError, Pass, Subject, shortened
 from equiscope.record import Coverage, Row
 from equiscope.record.audit import Claimed, Verdict
 from equiscope.symmetry import Action, Inputs
@@ -144,7 +146,15 @@ class Symmetry(Statement):
             )
         else:
             elements = [self.action]
-        return [self.pair(inputs, element) for element in elements]
+        return [self.pair(inputs, element) for element in elements] + self._far(run)
+
+    def _far(self, run: Pass) -> list[RunPair]:
+        """Elements far beyond those that are drawn, if the model accepts them: some models have a limit."""
+        far = getattr(self.action, "far", None)
+        if far is None or not isinstance(self.action, type) or not run.high_precision or run.random:
+            return []
+        pairs = [self.pair(run.inputs, element) for element in far(run.inputs, longest(run.subject.model))]
+        return [pair for pair in pairs if _is_accepted(run, pair.transformed)]
 
     def pair(self, inputs: Inputs, element: Any) -> RunPair:
         """The pair for one element."""
@@ -187,11 +197,18 @@ class Symmetry(Statement):
     def simpler(self, run: Pass, pair: RunPair) -> Iterator[RunPair]:
         if not self.is_builtin:
             return
-        for length in (2, 3):
-            if (run.inputs.length or 0) > length and self.group.shortens and not run.inputs.has("edges"):
-                fewer = shortened(run.inputs, length)
-                yield from (self.pair(fewer, element) for element in self.group.simpler(fewer))
-        yield from (self.pair(run.inputs, element) for element in self.group.simpler(run.inputs))
+        sizes = [length for length in (2, 3) if (run.inputs.length or 0) > length]
+        shortens = self.group.shortens and not run.inputs.has("edges")
+        candidates = [*(shortened(run.inputs, length) for length in sizes if shortens), run.inputs]
+
+        def of(inputs: Inputs) -> Iterator[RunPair]:
+            return (self.pair(inputs, element) for element in self.group.simpler(inputs))
+
+        series = [of(inputs) for inputs in candidates]
+        if hasattr(self.group, "far"):  # a small offset is simpler than a short input
+            yield from filter(None, chain.from_iterable(zip_longest(*series)))
+        else:
+            yield from chain.from_iterable(series)
 
     def subgroups(self, run: Pass) -> Iterator[tuple[str, list[RunPair]]]:
         if isinstance(self.action, type) and self.is_builtin:
@@ -221,6 +238,16 @@ class Symmetry(Statement):
     @property
     def is_builtin(self) -> bool:
         return bool(getattr(self.group, "acts_on", ()))
+
+
+def _is_accepted(run: Pass, inputs: Any) -> bool:
+    if next(run.model.parameters(), torch.empty(0)).device.type == "cuda":  # an index out of range ends the process
+        return False
+    try:
+        run(inputs)
+    except ModelError:
+        return False
+    return True
 
 
 def _complete(element: Any) -> Action:
