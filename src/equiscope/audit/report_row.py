@@ -67,7 +67,7 @@ class Reporter:
         samples = sum(len(f.high_errors) for f, _ in measured)
         holds = verdict == "holds"
         if (holds and request.rejected) or (not holds and self.random_without_dropout):
-            random = "the model draws random numbers in evaluation mode, so noise hides whether the statement holds"
+            random = "the output is random in evaluation mode, so noise hides whether the statement holds"
             obstacle = "; ".join(notes) if holds else random
             return Row(verdict="undecided", note=obstacle, passes=request.passes, seconds=request.seconds, **common)
         outputs = _outputs([f for f, _ in measured], request.secondary)

@@ -99,10 +99,10 @@ def _extended_mask(mask: Tensor, more: int) -> Tensor | None:
     return torch.where(gap >= 0, mask[..., 0, :][..., gap.clamp(min=0)], mask[..., :, 0][..., (-gap).clamp(min=0)])
 
 
-def resampled_flags(inputs: Inputs, generator: Generator, beyond: bool = False) -> Inputs:
+def resampled_flags(inputs: Inputs, generator: Generator, beyond: int = 0) -> Inputs:
     """Other flags, and other arguments with one entry for each sequence, drawn from the values present; masks of padding stay.
 
-    beyond  where only one value is present, take one next to it too; the model may reject that
+    beyond  where only one value is present: 1 or -1, to take the next one or the one before it too; the model may reject that
     """
 
     def other(value: Tensor, is_flag: bool) -> Tensor:
@@ -111,7 +111,7 @@ def resampled_flags(inputs: Inputs, generator: Generator, beyond: bool = False) 
             return value if is_flag or value.is_complex() else (value * scale.to(value.device)).to(value.dtype)
         present = value.flatten().unique()
         if beyond and len(present) == 1 and value.device.type == "cpu":  # elsewhere a wrong id ends the process
-            near = value.logical_not() if value.dtype == torch.bool else torch.where(value > 0, value - 1, value + 1)
+            near = value.logical_not() if value.dtype == torch.bool else torch.where(value + beyond < 0, value + 1, value + beyond)
             some = torch.randint(2, value.shape, generator=generator).bool()
             return torch.where(some, near, value) if bool(some.any()) and value.numel() > 1 else near
         return present[torch.randint(len(present), value.shape, generator=generator).to(value.device)]
@@ -126,7 +126,7 @@ def distinct_flags(inputs: Inputs, generator: Generator) -> Inputs:
     for name, value in inputs.of("flags", "other").items():
         axis = _axis(inputs, name) if isinstance(value, Tensor) and _is_flag(inputs, name) else None
         if axis is not None and all(torch.equal(row, value.select(axis, 0)) for row in value.unbind(axis)):
-            others = [resampled_flags(first, generator, beyond=True).values[name] for _ in range(1, value.shape[axis])]
+            others = [resampled_flags(first, generator, beyond=-1).values[name] for _ in range(1, value.shape[axis])]
             changed[name] = torch.cat([first.values[name], *others], axis)
     return inputs.with_values(changed)
 

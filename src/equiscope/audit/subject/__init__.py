@@ -10,6 +10,7 @@ from equiscope.audit.subject.subject import (
     copy_in_dtype,
     first_tokens,
     randomize_parameters,
+    reseed,
     shortened,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "copy_in_dtype",
     "first_tokens",
     "randomize_parameters",
+    "reseed",
     "shortened",
 ]

@@ -33,9 +33,13 @@ def _keep_all(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 @contextmanager
 def in_mode(model: nn.Module, mode: str) -> Iterator[None]:
     """Inside, the model is in evaluation mode, or in training mode with the rates of its dropout layers set to zero."""
-    before = {m: m.training for m in model.modules()}
+    before = {m: m.training for m in model.modules() if hasattr(m, "training")}  # a frozen script has none
     rates = {m: m.p for m in model.modules() if isinstance(m, nn.modules.dropout._DropoutNd)}
-    model.train(mode == "train")
+    try:
+        model.train(mode == "train")
+    except NotImplementedError:  # an exported program stays in the mode of its export
+        for m in before:
+            m.training = mode == "train"
     for dropout in rates:
         dropout.p = 0.0 if mode == "train" else dropout.p
     try:

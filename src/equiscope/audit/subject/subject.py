@@ -20,6 +20,7 @@ from equiscope.audit.subject.deepcopy import deepcopy
 from equiscope.audit.subject.no_dropout import in_mode, no_dropout
 from equiscope.audit.subject.outputs import SelectedOutputs, differing, flat
 from equiscope.audit.subject.promote_float64 import promote_float64
+from equiscope.audit.subject.settings import current_settings, restore_settings
 from equiscope.audit.subject.state import State
 from equiscope.errors import EquiscopeError, did_you_mean
 from equiscope.symmetry.inputs import WORDS, Inputs
@@ -164,7 +165,7 @@ class Pass:
     Called with Inputs it returns the outputs by name: detached, on the CPU, in float64 (integers stay integers).
 
     high_precision  whether it runs in float64, with casts inside the model promoted to float64 too
-    changed_state   names of the state that calls have changed
+    changed_state   names of the state that calls have changed; changed_settings: of the settings of the process
     """
 
     def __init__(self, subject: Subject, dtype: torch.dtype, random: bool) -> None:
@@ -178,6 +179,7 @@ class Pass:
             randomize_parameters(self.model, subject.seed)
         self.inputs = subject.inputs.to(dtype)
         self.changed_state: set[str] = set()
+        self.changed_settings: set[str] = set()
         self._saved = State(self.model, parameters=subject.writes_parameters)
         self._remembered: list[tuple[Inputs, Outputs]] = []
 
@@ -219,9 +221,11 @@ class Pass:
                 stack.enter_context(promote_float64())
             if self.subject.mode == "train" or self.subject.no_dropout:
                 stack.enter_context(no_dropout())
+            settings = current_settings()
             try:
                 yield
             finally:
+                self.changed_settings |= restore_settings(settings)
                 self.changed_state |= self._saved.restore()
 
     @property
@@ -278,16 +282,21 @@ def _seeded(seeds: Seeds) -> Iterator[None]:
     numpy = sys.modules.get("numpy")
     python, numbers = random.getstate(), numpy.random.get_state() if numpy is not None else None
     with torch.random.fork_rng(devices=[]):
-        _seed_torch(seeds.torch)
-        random.seed(seeds.python)
-        if numpy is not None:
-            numpy.random.seed(seeds.numpy)
+        reseed(seeds)
         try:
             yield
         finally:
             random.setstate(python)
             if numpy is not None:
                 numpy.random.set_state(numbers)
+
+
+def reseed(seeds: Seeds) -> None:
+    """Set the seed of torch, of Python and of NumPy, if it is loaded."""
+    _seed_torch(seeds.torch)
+    random.seed(seeds.python)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(seeds.numpy)
 
 
 def _seed_torch(seed: int) -> None:

@@ -1,6 +1,7 @@
 """Purity: a call of the model has no side effects.
 
-A call changes neither its inputs nor the parameters, draws no random numbers, and its output does not depend on earlier calls.
+A call changes neither its inputs nor the parameters nor settings of the process. Its output depends neither on random numbers nor
+on earlier calls, and later calls do not change it.
 Buffers that only grow, or that the first call fills, are no violation as long as no output depends on them: for example, a table
 of angles for the longest sequence so far.
 
@@ -8,6 +9,9 @@ Every other statement is measured with the state restored before each call, so a
 say so.
 """
 
+import pickle
+import random
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,17 +19,21 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
+from equiscope.audit.inputs.lengths import cost
 from equiscope.audit.inputs.variations import batched, changed_tokens, lengthened, resampled, sequence
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
 from equiscope.audit.statements.pairs import error
 from equiscope.audit.statements.sequences.padding import mask_name, ragged
-from equiscope.audit.subject import ModelError, Outputs, Pass, Seeds, Subject, shortened
+from equiscope.audit.subject import ModelError, Outputs, Pass, Seeds, Subject, reseed, shortened
 from equiscope.audit.subject.outputs import finite
 from equiscope.audit.subject.state import equal
 from equiscope.record import Row
 from equiscope.symmetry import Inputs
 
 SOURCES = {"torch": "torch", "python": "Python's random", "numpy": "NumPy"}
+EXTREMES = {"torch": (18881, 10642), "python": (12214, 9730), "numpy": (10180, 18985)}  # seeds whose first number is near 0, near 1
+SEEDS = 24  # seeds that are tried of a source that is drawn from
+REPEATED, OPERATIONS = 40, 2e9  # calls with the given input after which a counter may act, and the multiply-adds that they may take
 ROUNDING = 64  # times the precision: the effect of summing in another order
 MAX_LONGER = 300  # tokens of the longer input, at most
 
@@ -46,7 +54,7 @@ class Fault:
 
 
 class Pure(MeasuredProperty):
-    """A call changes no input, parameter or buffer, draws no random numbers, and changes no later output."""
+    """A call changes no input, parameter, buffer or setting; its output depends on no random numbers and on no earlier call."""
 
     name = "pure"
     summary = "a call changes nothing, and its output does not depend on earlier calls"
@@ -73,20 +81,23 @@ class Effects:
     """Side effects of a call.
 
     changed_state  names of the state that it changes; not_finite: an output that is not finite, or empty
+    drawn          sources of random numbers that it draws from although no output depended on them
     """
 
     faults: list[Fault]
     changed_state: list[str]
     not_finite: str
     calls: int
+    drawn: list[str]
 
     def note(self) -> str:
-        """The state that calls change although no output depends on it; empty where there is none."""
-        return (
-            f"calls change {_listed(self.changed_state)}, on which no output depends"
-            if self.changed_state and not self.faults
-            else ""
-        )
+        """What calls change and draw although no output depended on it; empty where there is nothing."""
+        if self.faults:
+            return ""
+        changed = f"calls change {_listed(self.changed_state)}" if self.changed_state else ""
+        drawn = f"calls draw random numbers ({_listed(self.drawn)})" if self.drawn else ""
+        what = ", and ".join(filter(None, (changed, drawn)))
+        return what and f"{what}, on which no output depended in {self.calls} calls"
 
 
 def effects(subject: Subject) -> Effects:
@@ -94,18 +105,24 @@ def effects(subject: Subject) -> Effects:
     if subject.effects is None:
         before = subject.passes.total()
         run = subject.on_copy()
-        faults = [*_written(run), *_random_sources(run), *_history_effects(run)]
+        faults, drawn = list(_written(run)), list[str]()
+        noise = max(_max_error(run(run.inputs), run.outputs_of(run.inputs.call)) for _ in range(2))
+        if noise <= ROUNDING * torch.finfo(run.dtype).eps:  # sums in another order, on a GPU
+            faults += [*_random_sources(run, drawn, noise), *(_history_effects(run) or _late_effects(run))]
+        else:
+            faults.append(Fault(UNREPEATABLE, "", "", noise, True))
         subject.writes_parameters = subject.writes_parameters or any(f.workaround == PARAMETERS for f in faults)
-        subject.workarounds = list(dict.fromkeys(f.workaround for f in faults))
+        subject.workarounds = list(dict.fromkeys(f.workaround for f in faults if f.workaround))
         leftover = [n for n in sorted(run.changed_state) if not n.startswith("attributes of")]
-        subject.effects = Effects(faults, leftover, finite(run(run.inputs)), subject.passes.total() - before)
+        subject.effects = Effects(faults, leftover, finite(run(run.inputs)), subject.passes.total() - before, drawn)
     side_effects: Effects = subject.effects
     return side_effects
 
 
-INPUTS, PARAMETERS, STATE, DRAWS = (
+INPUTS, PARAMETERS, STATE, DRAWS, SETTINGS = (
     "on copies of its inputs", "on a copy of the model, whose parameters were restored before every call",
     "with its state restored before every call", "with its random numbers drawn from one seed",
+    "with the settings of the process restored after every call",
 )  # fmt: skip
 
 
@@ -113,6 +130,8 @@ def _written(run: Pass) -> Iterator[Fault]:
     """Inputs and parameters that a call changes, and buffers that every call changes."""
     copied_inputs, root = run.inputs.copied(), type(run.model).__name__
     run.outputs_of(copied_inputs.call_on_itself)
+    if run.changed_settings:
+        yield Fault(f"a call changes {_listed(sorted(run.changed_settings))}, for the whole process", SETTINGS, root)
     changed = [
         n
         for n, v in run.inputs.values.items()
@@ -152,20 +171,64 @@ def _rewritten(run: Pass) -> set[str]:
     }  # a single number that grows is a counter
 
 
-def _random_sources(run: Pass) -> Iterator[Fault]:
-    """Sources of random numbers on which the output depends."""
-    original, seed = run(run.inputs), run.subject.seed
-    if _max_error(original, run.outputs_of(run.inputs.call, seed=seed + 1)) == 0:
-        return
-    for source, name in SOURCES.items():
-        seeds = Seeds(**({n: seed for n in SOURCES} | {source: seed + 1}))
-        difference = _max_error(original, run.outputs_of(run.inputs.call, seed=seeds))
-        if difference != 0:
-            yield Fault(f"it draws random numbers ({name})", DRAWS, "", difference if difference == difference else None, True)
+UNREPEATABLE = (
+    "two equal calls with equal random seeds give different outputs: they depend on something outside the model, such as a clock, "
+    "a file, an iterator or a generator without a seed"
+)
 
 
-def _history_effects(run: Pass) -> Iterator[Fault]:
-    """Whether an output changes after calls with other inputs: other tokens, a longer sequence, a shorter one."""
+def _random_sources(run: Pass, drawn: list[str], noise: float) -> Iterator[Fault]:
+    """Sources of random numbers on which the output depends, and those that a call seeds.
+
+    drawn  gets those on which no output depends; noise: the difference of equal calls
+    """
+    threshold = ROUNDING * torch.finfo(run.dtype).eps if noise else 0.0
+    original, seed, equal_seeds = run(run.inputs), run.subject.seed, dict.fromkeys(SOURCES, run.subject.seed)
+    used, seeded = _touched(run)
+    for source in SOURCES:
+        if source in seeded:
+            yield Fault(f"it seeds random numbers ({SOURCES[source]}) of the whole process", DRAWS)
+        if source not in used:
+            continue
+        for other in (seed + 1, *EXTREMES[source], *range(seed + 2, seed + SEEDS)):
+            outputs = run.outputs_of(run.inputs.call, seed=Seeds(**(equal_seeds | {source: other})))
+            difference = _max_error(original, outputs)
+            if not difference <= threshold:
+                cause, known = f"it draws random numbers ({SOURCES[source]})", difference if difference == difference else None
+                yield Fault(cause, DRAWS, "", known, True)
+                break
+        else:
+            drawn.append(SOURCES[source])
+
+
+def _touched(run: Pass) -> tuple[set[str], set[str]]:
+    """Sources of random numbers that a call draws from, and those that it seeds: their states after it are equal for any seed."""
+    states: list[tuple[dict[str, Any], dict[str, Any]]] = []
+
+    def call(model: Any) -> Any:
+        before = _random_states()
+        outputs = run.inputs.call(model)
+        states.append((before, _random_states()))
+        return outputs
+
+    for seed in (run.subject.seed, run.subject.seed + 1):
+        run.outputs_of(call, seed=seed)
+    (before, after), (_, after_other) = states
+    used = {source for source, state in after.items() if state != before[source]}
+    if torch.accelerator.is_available():  # its own generators are not compared
+        used.add("torch")
+    return used, {source for source in used if source in after and after[source] == after_other[source]}
+
+
+def _random_states() -> dict[str, Any]:
+    states: dict[str, Any] = {"torch": torch.default_generator.get_state().numpy().tobytes(), "python": random.getstate()}
+    if (numpy := sys.modules.get("numpy")) is not None:
+        states["numpy"] = pickle.dumps(numpy.random.get_state())
+    return states
+
+
+def _history_effects(run: Pass) -> list[Fault]:
+    """The first output that changes after calls with other inputs: other tokens, a longer sequence, a shorter one."""
     inputs_by_name, expected = dict[str, Inputs](), dict[str, Outputs]()
     for name, inputs, outputs in _variant_inputs(run):
         inputs_by_name[name], expected[name] = inputs, outputs
@@ -175,16 +238,21 @@ def _history_effects(run: Pass) -> Iterator[Fault]:
     for order in ORDERS:
         answers: list[tuple[str, Outputs]] = []
         names: list[str] = [n for n in order if n in inputs_by_name]
+        rewritten: list[str] = []  # inputs whose output a later call changed
 
-        def one_after_another(model: Any, names: list[str] = names, answers: list[Any] = answers) -> Any:
+        def one_after_another(model: Any, names: list[str] = names, answers: Any = answers, rewritten: Any = rewritten) -> Any:
             tensors, reused = run.inputs.copied(), ("given", "refilled") if "refilled" in names else ()
+            returned: list[Outputs] = []
             for name in names:
                 refill = name in reused
                 inputs = inputs_by_name[name]
+                reseed(Seeds(run.subject.seed, run.subject.seed, run.subject.seed))
                 result = _refilled(tensors, inputs).call_on_itself(model) if refill else inputs.call(model)
-                answers.append(
-                    (name, {n: t.detach().double().cpu().clone() for n, t in run.subject.select_outputs(result).items()})
-                )
+                returned.append(dict(run.subject.select_outputs(result)))
+                answers.append((name, {n: t.clone() for n, t in _in_float64(returned[-1]).items()}))
+            if not reused:
+                pairs = zip(answers, returned, strict=True)
+                rewritten += [name for (name, then), now in pairs if _max_error(then, _in_float64(now)) != 0]
             return result
 
         run.changed_state.clear()
@@ -197,16 +265,48 @@ def _history_effects(run: Pass) -> Iterator[Fault]:
         errors = [_max_error(expected[n], t) for n, t in answers]
         wrong = next(((i, e) for i, e in enumerate(errors) if not e <= threshold), None)
         if wrong is None and not failed:
+            if rewritten:
+                text = f"a later call changes the output for {DESCRIPTIONS[rewritten[0]]} that an earlier one returned"
+                return [Fault(text, STATE, _owner(leftover, type(run.model).__name__), None, True)]
             continue
         number = wrong[0] if wrong is not None else len(answers)
-        before = ", ".join(DESCRIPTIONS[n] for n in names[:number][-2:]) or "nothing"
+        if not number and wrong is not None:
+            return [Fault(UNREPEATABLE, "", "", wrong[1], True)]
+        before = ", ".join(DESCRIPTIONS[n] for n in names[:number][-2:])
         what = f"the output for {DESCRIPTIONS[names[number]]} changes after {before}" if not failed or wrong else (
             f"after {before}, the call with {DESCRIPTIONS[names[number]]} fails: {failed}"
         )  # fmt: skip
         state_note = f"; a call changes {_listed(leftover)}" if leftover else "; a call changes something outside the model"
         where = _owner(leftover, type(run.model).__name__)
-        yield Fault(what + state_note, STATE, where, wrong[1] if wrong is not None else None, True)
-        return
+        return [Fault(what + state_note, STATE, where, wrong[1] if wrong is not None else None, True)]
+    return []
+
+
+def _in_float64(outputs: Outputs) -> Outputs:
+    return {n: t.detach().double().cpu() for n, t in outputs.items()}
+
+
+def _late_effects(run: Pass) -> list[Fault]:
+    """Whether the output changes after many equal calls, of a model whose calls change state: a counter may act late."""
+    calls = min(REPEATED, int(OPERATIONS / cost(run.model, run.inputs.batch or 1, run.inputs.length or 1)))
+    if not run.changed_state or calls < 2:
+        return []
+    expected, errors = run(run.inputs), list[float]()
+
+    def many(model: Any) -> Any:
+        for _ in range(calls):
+            reseed(Seeds(run.subject.seed, run.subject.seed, run.subject.seed))
+            result = run.inputs.call(model)
+            errors.append(_max_error(expected, _in_float64(run.subject.select_outputs(result))))
+        return result
+
+    run.outputs_of(many)
+    number = next((i for i, e in enumerate(errors) if not e <= ROUNDING * torch.finfo(run.dtype).eps), None)
+    if number is None:
+        return []
+    leftover = sorted(run.changed_state)
+    text = f"the output for the given input changes after {number} equal calls; a call changes {_listed(leftover)}"
+    return [Fault(text, STATE, _owner(leftover, type(run.model).__name__), errors[number], True)]
 
 
 ORDERS = (

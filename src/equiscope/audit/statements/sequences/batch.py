@@ -53,8 +53,9 @@ class BatchIndependence(Statement):
             RunPair(one, two, same(0, (1, 2)), "add a second sequence after the first", {"added": 1}),
             RunPair(one, other_first, same(1, (1, 2)), "add another sequence before the first", {"added": 1}),
         ]
-        for _ in range(max(count - len(pairs), 0) // 2):
-            other_pair = batched(resampled(one, generator), one).with_values(shared)
+        for number in range(max(count - len(pairs), 0) // 2):
+            other = resampled(one, generator)
+            other_pair = batched(other if number else _other_flags(run, other, generator, 1), one).with_values(shared)
             pairs.append(RunPair(one, other_pair, same(1, (1, 2)), "add another sequence before the first", {"added": 1}))
         pairs = self._ragged(run, one, generator) + pairs[:count]
         if run.high_precision and not run.random:  # some interact only in batches of some sizes
@@ -137,9 +138,9 @@ def _among(run: Pass, one: Inputs, size: int, batch_axes: dict[str, int], genera
     return RunPair(one, batch.with_values(shared), relation, text, {"added": size - 1})
 
 
-def _other_flags(run: Pass, inputs: Inputs, generator: Generator) -> Inputs:
+def _other_flags(run: Pass, inputs: Inputs, generator: Generator, beyond: int = -1) -> Inputs:
     """The inputs with other flags: also with values that were not given, if the model takes them."""
-    varied = resampled_flags(inputs, generator, beyond=True)
+    varied = resampled_flags(inputs, generator, beyond)
     try:
         run(varied)
     except ModelError:
