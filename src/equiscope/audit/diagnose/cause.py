@@ -77,7 +77,7 @@ def _causal(run: Pass, pair: RunPair, module: nn.Module) -> str:
         convolves = name.startswith("conv") or name == "pad"
         reads = "reads" if convolves else "attends to"
         inputs, first = (run.inputs, 0) if call else (pair.original, int(pair.element.get("changed", 0)))
-        if some := [j for j in tried_positions(inputs.length or 0, first) if j not in reach]:
+        if some := [j for j in tried_positions(inputs.length or 0, first) if j >= step and j not in reach]:
             j = next(j for j in sorted(reach) if reach[j] == step)
             return f"token {j - step} {reads} token {j}; no earlier token {reads} token {some[-1]}"
         wrong = f": the {'padding' if convolves else 'mask'} is off by one" if step == 1 else f", {step} tokens ahead"
