@@ -1,5 +1,7 @@
 """Models of unusual form are checked: exported, scripted and frozen ones, and those whose functions hold parts of them."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -7,6 +9,7 @@ from torch import Tensor, nn
 from equiscope.audit import check
 from equiscope.audit.inputs.lengths import irregular_positions
 from equiscope.audit.subject.deepcopy import deepcopy
+from equiscope.errors import InputError
 
 X = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
 
@@ -61,3 +64,13 @@ def test_a_proof_of_independence_gives_every_sequence_flags_of_its_own(own: bool
     assert row.proof is not None
     assert (row.proof.answer, row.holds) == (answer, own)
     assert not own or row.proof.reason.endswith("with fixed number (tested modulo 2^31 - 1, 2 times)")
+
+
+def test_an_output_without_tensors_is_refused_with_what_to_pass():
+    class Wrapped(nn.Linear):
+        def forward(self, x: Tensor) -> SimpleNamespace:  # type: ignore[override]
+            return SimpleNamespace(hidden=super().forward(x))
+
+    with pytest.raises(InputError, match="no tensor, but SimpleNamespace; pass pick="):
+        check(Wrapped(8, 8), X, properties="pure")
+    assert check(Wrapped(8, 8), X, properties="pure", pick=lambda output: output.hidden)["pure"].holds

@@ -110,7 +110,8 @@ class Subject:
                 raise ModelError(f"the model returns no {missing[0]!r}; it returns {names}" + (f". {near}" if near else ""))
             outputs = {n: outputs[n] for n in picked}
         if not outputs:
-            raise ModelError(f"the model returned no tensor, but {type(output).__name__}")
+            choose = "" if callable(self.pick) else "; pass pick=, a function of what it returns that gives tensors"
+            raise ModelError(f"the model returned no tensor, but {type(output).__name__}{choose}")
         return outputs
 
     def axes(self, run: "Pass") -> dict[str, tuple[int, ...]]:
