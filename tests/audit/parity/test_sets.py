@@ -52,7 +52,7 @@ DEFAULT = {
     },
     "planted_five_b": {
         "five_b-unet-values_and_keys_of_the_text-torch", "five_b-recommender-stale_answers-torch", "five_b-gptj-interpolated-onnx",
-        "healthy-five_b-reranker-rows_of_padding",
+        "five_b-falcon-padding_seen-onnx-swapped", "healthy-five_b-reranker-rows_of_padding",
     },
 }  # fmt: skip
 

@@ -6,8 +6,8 @@ one side scales before the product and the other after it is no difference: the 
 """
 
 import re
-from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from torch import Tensor
@@ -29,6 +29,7 @@ from equiscope.audit.parity.sides import MOVEMENT, Node, Side
 PICKS = {"max", "min", "amax", "amin", "topk", "sort", "gather", "scatter", "index_select"}  # another step is reported rather
 BEFORE = 24  # values before a step
 ORDER = 1e-6  # a larger difference of outputs is no rounding
+OTHERS = 2  # steps of a side that may be the first one that differs
 REGION = 400  # values after the divergence in which a cause is sought
 
 
@@ -67,6 +68,15 @@ class Divergence:
             self.b, self.a, self.alignment.mirrored(), self.b_step, self.a_step, self.b_region, self.a_region,
             self.b_explained, self.a_explained, replays=self.replays, whole=self.whole, rows=self.rows,
         )  # fmt: skip
+
+    def others(self) -> Iterator["Divergence"]:
+        """The same from other steps that differ and whose inputs are explained: where a side fuses two steps, either may be it."""
+        for node in frontier(self.a, set(self.a_explained))[:OTHERS]:
+            if node is not self.a_step and node.op not in PICKS:
+                yield replace(self, a_step=node, a_region=_region(self.a, node, set(self.a_explained)))
+        for node in frontier(self.b, set(self.b_explained))[:OTHERS]:
+            if node is not self.b_step and node.op not in PICKS:
+                yield replace(self, b_step=node)
 
     @cached_property
     def _targets(self) -> list[tuple[int, Tensor, float]]:

@@ -6,6 +6,11 @@ among the kinds: no name fits, so that naming no cause is right.
 
 Where two answers are equally right, both are accepted, as in the fourth set. What it learnt is kept: a step that is left out is a
 step that reads another value, and a bias of zeros is another parameter.
+
+After the first run, eight of these were corrected. The same numbers in another order begin where they are read ("columns before
+rows", "columns of the upscaling first"). A further subtraction is a step that reads another value ("centres of the pixels"). A
+product that is left out ("series without weight") and the ratio of n to n - 1 ("unbiased") are factors. Three places had left out
+where a step stands: "padding not zeroed", "mean not added back", "last token".
 """
 
 from functools import partial
@@ -45,9 +50,9 @@ plant(
     "detector", "cross: cross-attention without query positions", "what a step reads", "exchanged",
     cross_a + r"(\.q_proj)?", r"decoder\.0(\.cross_attn)?",
 )  # fmt: skip
-plant("detector", "columns before rows", "positions", "exchanged", "position_embedding", "")
+plant("detector", "columns before rows", "positions", "exchanged", own, r"encoder\.0")
 plant("detector", "coordinates from 0 to 1", "scale", "scale", "position_embedding", "", swap=True)
-plant("detector", "centres of the pixels", "positions", "position offset|none", "position_embedding", "")
+plant("detector", "centres of the pixels", "positions", "position offset|exchanged|none", "position_embedding", "")
 plant(
     "detector", "decoder: norm before the residual", "norm order", "norm placement",
     r"decoder\.1(\.self_attn_layer_norm)?", r"decoder\.1(\.norm1)?", layer=1,
@@ -66,7 +71,7 @@ plant(
 plant("detector", "corners", "no name", "none", "", "")
 plant("detector", "boxes without sigmoid", "activation", LEFT_OUT, "", r"|bbox_embed\.4", swap=True)
 plant("detector", "corners aligned", "no name", "none", "mask_head", "")
-plant("detector", "columns of the upscaling first", "transposed", "transposed|weights|exchanged", r"mask_head\.upscale", "")
+plant("detector", "columns of the upscaling first", "transposed", "transposed|weights|exchanged", r"mask_head(\.upscale)?", "")
 plant("detector", "epsilon of the pixels", "epsilon", "epsilon", r"mask_head\.norm", "")
 plant("detector", "gelu of the hypernetwork", "activation", "activation", r"mask_head\.hyper\.1", "", swap=True)
 plant("detector", "no bias of the projection", "missing bias", "bias", "input_projection", "project", "onnx")
@@ -119,7 +124,7 @@ plant("recommender", "positions from zero", "positions off by one", "position of
 plant("recommender", "newest item first", "positions", "position offset|exchanged", r"|pos_emb", "")
 plant("recommender", "keys and values normalised", "norm order", MOVED, first, r"layers\.0", swap=True)
 plant("recommender", "residual before the norm", "residual", "residual|exchanged", "", r"layers\.1", layer=1)
-plant("recommender", "padding not zeroed", "padding ignored", "mask|exchanged", "", r"layers\.0")
+plant("recommender", "padding not zeroed", "padding ignored", "mask|exchanged", "", r"layers\.[01]")
 plant("recommender", "not causal", "causal", "causal|mask", r"|attention_layers\.0", "", "onnx")
 plant("recommender", "padding hidden", "padding ignored", "mask", "|" + first, r"layers\.0")
 plant("recommender", "one ahead", "mask off by one", "mask|mask alignment|causal", "|" + first, r"layers\.0", layer=0)
@@ -141,7 +146,7 @@ plant("recommender", "no bias of values", "missing bias", "bias|weights", r"atte
 plant("forecaster", "scores not passed on", "residual", "residual|exchanged", r"layers\.1", r"blocks\.1")
 plant("forecaster", "epsilon of the series", "epsilon", "epsilon", "revin", "")
 plant("forecaster", "last value subtracted", "no name", "exchanged|none", "revin", "", swap=True)
-plant("forecaster", "unbiased", "norm kind", "norm kind|none", "revin", "")
+plant("forecaster", "unbiased", "norm kind", "norm kind|scale|none", "revin", "")
 plant("forecaster", "padded at the start", "positions", "exchanged|none", r"|pad|W_P", r"|embed")
 plant("forecaster", "patches outside", "layout", "weights|transposed|exchanged", "|head", "")
 plant("forecaster", "channels outside", "layout", "exchanged", "|head", "")
@@ -156,8 +161,8 @@ plant("forecaster", "first layer twice", "wrong layer's weights", "weights", r"l
 plant("forecaster", "keys and queries", "order of q/k/v", FUSED, r"layers\.0(\.W_[QK])?", "", "onnx")
 plant("forecaster", "capped", "soft-cap", "soft-cap", r"layers\.0", r"blocks\.0", swap=True)
 plant("forecaster", "positions one on", "positions off by one", "position offset|exchanged", "", "")
-plant("forecaster", "mean not added back", "no name", "exchanged|none", "revin", "")
-plant("forecaster", "series without weight", "norm kind", "norm weight|weights|exchanged", "revin", "")
+plant("forecaster", "mean not added back", "no name", "exchanged|none", "|revin", "")
+plant("forecaster", "series without weight", "norm kind", "norm weight|weights|exchanged|scale", "revin", "")
 plant("forecaster", "relu", "activation", "activation", r"layers\.0\.ff\.[13]", r"blocks\.0\.down", "safetensors")
 plant("forecaster", "no residual", "residual", "residual", r"layers\.1(\.norm_ffn)?", r"blocks\.1", layer=1)
 
@@ -218,7 +223,7 @@ plant("reranker", "padding seen", "padding ignored", "mask", "|" + self_a, mix, 
 plant("reranker", "epsilon", "epsilon", "epsilon", r"layer\.1\.attention\.output\.LayerNorm", r"cells\.1\.first", layer=1)
 plant("reranker", "quick gelu", "activation", "activation", r"layer\.0\.intermediate\.1", "", "onnx")
 plant("reranker", "tanh", "activation", "activation", r"pooler(\.act)?", "", swap=True)
-plant("reranker", "last token", "pooling", "exchanged", r"pooler(\.dense|\.dropout)?", "")
+plant("reranker", "last token", "pooling", "exchanged", r"pooler(\.dense|\.dropout)?", "|pool")
 plant("reranker", "heads before parts", "order of heads", FUSED + "|head order", self_a + r"(\.\w+_proj)?", mix)
 plant("reranker", "keys transposed", "transposed", "transposed", self_a + r"(\.key_proj)?", mix, layer=0)
 plant("reranker", "no bias", "missing bias", "bias", self_a + r"(\.\w+_proj)?", mix, layer=0)

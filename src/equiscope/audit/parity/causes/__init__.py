@@ -39,6 +39,7 @@ HYPOTHESES: dict[Hypothesis, str] = {  # in the order in which they are tried ->
     elementwise.residual: "a residual", elementwise.factor: "a factor", exchanged.other_input: "what a step reads",
     exchanged.order_of_parts: "the order of parts", transplanted.mask: "a mask", transplanted.number: "a number in the code",
     transplanted.order: "the order of numbers", exchanged.left_out: "a step",
+    transplanted.table: "a table of integers", parameters.in_another_order: "the order of a parameter",
     parameters.of_sibling: "the parameters of other layers",
 }  # fmt: skip
 
@@ -74,6 +75,12 @@ def _first(divergence: Divergence, tried: Counter[str]) -> Finding:
     """A cause of the whole difference; where the models differ in several ways, one that explains several steps."""
     near = dict.fromkeys(HYPOTHESES, True)
     found = _confirmed(divergence, tried, near)
+    for other in () if found.kind else divergence.others():
+        found = _confirmed(other, Counter(), dict.fromkeys(HYPOTHESES, True))
+        if found.kind:
+            if other.a_step is not divergence.a_step:
+                return replace(found, at_a=other.a_step.value)
+            return replace(found, at_b=None if other.b_step is None else other.b_step.value)
     return found if found.kind else _confirmed(replace(divergence, whole=False), Counter(), near)
 
 

@@ -12,7 +12,7 @@ from equiscope.audit.parity.alignment import difference, is_rounding, sorted_num
 from equiscope.audit.parity.causes.finding import Finding
 from equiscope.audit.parity.causes.replayed import reproduces
 from equiscope.audit.parity.divergence import Divergence
-from equiscope.audit.parity.sides import Side
+from equiscope.audit.parity.sides import Node, Side
 
 CANDIDATES: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu (exact)": F.gelu, "gelu (tanh)": partial(F.gelu, approximate="tanh"),
@@ -39,8 +39,15 @@ def activation(d: Divergence) -> Finding | None:
         others = (name for name in results if name != ours)
         theirs = next((n for n in others if reproduces(d, {v: CANDIDATES[n](x) for v, x in apart.items()})), "")
         if theirs:
-            return Finding("activation", ours, theirs, f"{theirs} of {{0}}'s input gives {{1}}'s numbers")
+            at_a, at_b = _elsewhere(d.a, step, d.a_step), _elsewhere(d.b, d.hit(CANDIDATES[theirs](x)), d.b_step)
+            return Finding("activation", ours, theirs, f"{theirs} of {{0}}'s input gives {{1}}'s numbers", at_a, at_b)
     return None
+
+
+def _elsewhere(side: Side, value: int | None, first: Node | None) -> int | None:
+    """The value of an activation in another module than the first step, as after a product that one side fuses with others."""
+    apart = value is not None and first is not None and value in side.maker and side.maker[value].module != first.module
+    return value if apart else None
 
 
 def _source(side: Side, value: int, name: str) -> int | None:

@@ -83,9 +83,9 @@ def _softmax_axis(d: Divergence, a: AttentionScores, b: AttentionScores) -> Chan
 def _mask(d: Divergence, a: AttentionScores, b: AttentionScores) -> Changed:
     """AttentionScores agree where both are visible, and {0}'s unmasked scores with {1}'s mask give {1}'s weights."""
     order = matched_heads(a.logits, b.logits, _common(a, b)) or list(range(len(a.logits)))
-    logits, weights = b.logits[order], b.weights[order]
-    visible = logits > HIDDEN
+    visible, weights = b.visible[order], b.weights[order]
     both = a.visible & visible
+    logits = _with_mean_of(b.logits[order], a.logits, both)
     if torch.equal(a.visible, visible) or (bool(both.any()) and not close(a.logits, logits, both)):
         return None
     full = a.logits
@@ -100,6 +100,12 @@ def _mask(d: Divergence, a: AttentionScores, b: AttentionScores) -> Changed:
         return None
     kind, ours, theirs = named(a.visible, visible)
     return Finding(kind, ours, theirs, "{0}'s scores with {1}'s mask give {1}'s attention weights"), weights
+
+
+def _with_mean_of(t: Tensor, like: Tensor, where: Tensor) -> Tensor:
+    """The scores t with a number added to each row, which no softmax sees, so that their mean over these entries is the other's."""
+    gap = torch.where(where, like - t, 0.0).sum(-1, keepdim=True) / where.sum(-1, keepdim=True).clamp(min=1)
+    return t + gap
 
 
 def _unmasked(d: Divergence, a: AttentionScores) -> Tensor | None:
@@ -275,6 +281,9 @@ def _position_bias(d: Divergence, a: AttentionScores, b: AttentionScores) -> Cha
     if not torch.equal(a.visible, b.visible):
         return None
     gap = torch.where(both, b.logits - a.logits, 0.0)
+    if gap.shape[-2] == gap.shape[-1] and bool(both.diagonal(0, -2, -1).any()):  # as if the distance 0 had none
+        own = gap.diagonal(0, -2, -1).unsqueeze(-1)
+        gap = torch.where(both, gap - own, 0.0) if not _by_distance(gap, both) else gap
     if not (gap.abs().max() > 0 and gap[both].std() > 1e-12):
         return None
     what = "a bias by distance" if _by_distance(gap, both) else "a bias by position"

@@ -9,12 +9,15 @@ from torch import Tensor
 from equiscope.audit.parity.alignment import difference, is_rounding, sorted_numbers
 from equiscope.audit.parity.causes.activations import CANDIDATES
 from equiscope.audit.parity.causes.finding import Finding
-from equiscope.audit.parity.causes.replayed import first_nodes, leaf_name, lookup, parameters_of, reproduces
+from equiscope.audit.parity.causes.replayed import downstream, first_nodes, leaf_name, lookup, parameters_of, reproduces
 from equiscope.audit.parity.causes.sums import before_softmax, offset, shifts
 from equiscope.audit.parity.divergence import Divergence
-from equiscope.audit.parity.sides import MOVEMENT, Node
+from equiscope.audit.parity.sides import MOVEMENT, Node, rerun
 
 NEAR = 6
+NEXT = 24  # values after a factor among which B's are sought
+TERM = 12  # steps after the divergence of which one may add a term that B lacks
+SIBLINGS = 8  # the most values of one kind that are scaled together
 
 
 def embedding_scale(d: Divergence) -> Finding | None:
@@ -52,13 +55,19 @@ def _embedding(d: Divergence, value: int) -> Node | None:
 
 def factor(d: Divergence) -> Finding | None:
     """B's numbers are a constant multiple of A's, or of what A's step reads."""
+    if d.a.program is None and d.b.program is not None:
+        return None  # a file cannot run again: what B computes with the inverse factor decides
     for value in [*d.a_region[:NEAR], *d.explained_inputs(3)]:
         found = _factor(d, value)
         if found is None:
             continue
         if d.a.program is None and value in d.a_explained:
             continue  # the factor may be elsewhere, and a file cannot run again
-        if d.a.program is not None and not reproduces(d, {value: d.a.numbers(value) * found[0]}):
+        same = d.a.siblings.get(value, []) if value in d.a_region else []  # as the rows and the columns of a grid
+        scaled = [{v: d.a.numbers(v) * found[0] for v in values} for values in ([value], same) if values]
+        if d.a.program is not None and not any(reproduces(d, changes) for changes in scaled[: 1 + (1 < len(same) <= SIBLINGS)]):
+            continue
+        if not d.whole and not _goes_on(d, value, *found):
             continue
         if (gate := _gate(d, found[0])) is not None:
             return gate
@@ -66,6 +75,14 @@ def factor(d: Divergence) -> Finding | None:
         kind = "softmax scale" if before_softmax(d.a, value) else "scale"
         return Finding(kind, "1 times", f"{words} times", f"{{0}} times {words} gives {{1}}'s numbers")
     return None
+
+
+def _goes_on(d: Divergence, value: int, rate: float, other: int) -> bool:
+    """Whether A goes on from this multiple to further numbers of B: a factor that each side undoes later is no difference."""
+    scaled = {value: (d.a.numbers(value) * rate).to(d.a.high[value].dtype)}
+    later = rerun(d.a, scaled, [v for v in downstream(d.a, {value}) if d.a.is_number(v)][:NEXT])
+    hits = {d.b.source(hit) for t in later.values() if (hit := d.hit(t)) is not None}
+    return d.a.program is None or bool(hits - {d.b.source(other)})
 
 
 def _gate(d: Divergence, rate: float) -> Finding | None:
@@ -123,7 +140,8 @@ def cap(d: Divergence) -> Finding | None:
                 if abs(bound - 1) < 1e-9:
                     return Finding("activation", "none", "tanh", "tanh of {0}'s numbers gives {1}'s")
                 kind = "output cap" if d.b.source(other) in {d.b.source(v) for v in _outputs(d)} else "soft-cap"
-                return Finding(kind, "no cap", f"{bound:.6g}", f"tanh(x / {bound:.6g}) · {bound:.6g} of {{0}} is {{1}}'s")
+                at = value if value in d.a_region else None
+                return Finding(kind, "no cap", f"{bound:.6g}", f"tanh(x / {bound:.6g}) · {bound:.6g} of {{0}} is {{1}}'s", at)
     return None
 
 
@@ -157,10 +175,10 @@ def position_offset(d: Divergence) -> Finding | None:
         return None
     rows, ids = d.a.numbers(found[0]), d.a.high[found[1]].long()
     for shift in shifts():
-        moved = ids + shift
-        if int(moved.min()) >= 0 and int(moved.max()) < len(rows) and reproduces(d, {d.a_step.value: rows[moved]}):
-            finding = offset(shift, leaf_name(d.a, found[0]))
-            return finding if _are_positions(ids) else replace(finding, kind="exchanged")
+        for moved in dict.fromkeys((ids + shift, torch.where(ids > 0, ids + shift, ids))):  # row 0 may be that of the padding
+            if int(moved.min()) >= 0 and int(moved.max()) < len(rows) and reproduces(d, {d.a_step.value: rows[moved]}):
+                finding = offset(shift, leaf_name(d.a, found[0]))
+                return finding if _are_positions(ids) else replace(finding, kind="exchanged")
     return None
 
 
@@ -171,15 +189,23 @@ def _are_positions(ids: Tensor) -> bool:
 
 
 def residual(d: Divergence) -> Finding | None:
-    """B does not add the residual: A without one of the terms of its sum computes B's numbers."""
-    for node in [d.a_step, *first_nodes(d.a, d.a_region, 2)]:
+    """B does not add the residual, or a term that A computes from its first step on: A without it computes B's numbers."""
+    for i, node in enumerate([d.a_step, *first_nodes(d.a, d.a_region, TERM)]):
         terms = d.a.parents(node.value)
-        if node.op not in ("add", "radd") or len(terms) != 2 or not set(terms) <= d.a_explained:
+        known = [x for x in terms if x in d.a_explained]
+        if (
+            node.op not in ("add", "radd")
+            or len(terms) != 2
+            or not known
+            or (i > 2 and len(known) > 1)
+            or not (d.whole or len(known) > 1)
+        ):
             continue
-        for kept in terms:
-            if reproduces(d, {node.value: d.a.numbers(kept)}):
+        for kept in known:
+            if d.a.high[kept].shape == d.a.high[node.value].shape and reproduces(d, {node.value: d.a.numbers(kept)}):
+                kind = "residual" if len(known) > 1 else "exchanged"
                 where = node.module or "the model"
-                return Finding("residual", f"a sum of two terms in {where}", "one of them", "{0} without the other computes {1}'s")
+                return Finding(kind, f"a sum of two terms in {where}", "one of them", "{0} without the other computes {1}'s")
     return None
 
 

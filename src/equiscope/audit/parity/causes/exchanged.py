@@ -13,6 +13,7 @@ from equiscope.audit.parity.divergence import Divergence
 from equiscope.audit.parity.sides import HIDDEN, MOVEMENT, Node, Side, rerun
 
 NEAR = 96  # steps before the divergence among which the other value is sought
+BLOCK = 200  # values of a part of a model that a residual skips
 NEXT = 8  # steps after the divergence that may be the one, where the two sides have no values in common
 MASKING = {"masked_fill", "masked_fill_", "where"}
 PROJECTIONS = {"linear", "addmm", "matmul", "conv1d", "einsum", "bmm", "baddbmm", "mm", "add", "radd"}
@@ -138,11 +139,13 @@ def _read(d: Divergence) -> list[int]:
 
 
 def _alike(d: Divergence, value: int) -> list[int]:
-    """Explained values of the same shape near the step, nearest first."""
-    order = d.a.nodes.index(d.a_step)
-    near = [n.value for n in [*d.a.nodes[max(0, order - NEAR) : order][::-1], *d.a.nodes[order + 1 : order + NEAR]]]
+    """Explained values of the same shape near the step, nearest first, and near the value, which a skip may read from far."""
+    near = list[int]()
+    for node in dict.fromkeys((d.a_step, d.a.maker.get(value, d.a_step))):
+        order = d.a.nodes.index(node)
+        near += [n.value for n in [*d.a.nodes[max(0, order - NEAR) : order][::-1], *d.a.nodes[order + 1 : order + NEAR]]]
     shape, found = d.a.high[value].shape, list[int]()
-    for other in near:
+    for other in dict.fromkeys(near):
         known = other in d.a.moving and other in d.a_explained and d.a.is_number(other)
         if known and other != value and d.a.high[other].shape == shape and d.a_step.value not in d.a.ancestors(other, 2 * NEAR):
             found.append(other)
@@ -165,7 +168,7 @@ def _named(d: Divergence, value: int, other: int, reader: Node | None = None) ->
     if torch.equal(d.a.numbers(value), -d.a.numbers(other)):
         return Finding("scale", f"{node.op} reads {reads[0]} as it is", "it reads -1 times this", evidence)
     follow = one in d.a.ancestors(two, 8) or two in d.a.ancestors(one, 8)
-    if (node.op in ADDITIONS and follow) or _is_term(d.a, one, two) or _is_term(d.a, two, one):
+    if (node.op in ADDITIONS and follow) or _is_skipped(d.a, one, two) or _is_skipped(d.a, two, one):
         return Finding("residual", f"{node.op} reads {reads[0]}", f"it reads {reads[1]}", evidence)
     return Finding("exchanged", f"{node.op} reads {reads[0]}", f"it reads {reads[1]}", evidence)
 
@@ -175,10 +178,13 @@ def _masks(side: Side, value: int) -> bool:
     return bool((side.numbers(value) < HIDDEN).any())
 
 
-def _is_term(side: Side, value: int, total: int) -> bool:
-    """Whether this is one of the terms of a sum."""
+def _is_skipped(side: Side, value: int, total: int) -> bool:
+    """Whether the total is a residual sum, of a value and what is computed from it, and this is one of its two terms."""
     node = side.maker.get(total)
-    return node is not None and node.op in ADDITIONS and value in node.inputs
+    if node is None or node.op not in ADDITIONS or value not in node.inputs:
+        return False
+    terms = [side.source(x) for x in side.parents(total)]
+    return any(one in side.ancestors(other, BLOCK) for one in terms for other in terms if one != other)
 
 
 def described(side: Side, value: int) -> str:
@@ -295,6 +301,15 @@ def _layouts(y: Tensor) -> Iterator[tuple[int, tuple[str, str], Tensor]]:
             says = f"{what} one after another", f"{what} in turn, number by number"
             for rows in (parts, width // parts):
                 yield width // parts, says, y.unflatten(-1, (rows, -1)).mT.flatten(-2)
+    for size in (n for n in range(4, width // 8 + 1) if width % n == 0):
+        blocks = width // size
+        for groups in (n for n in range(2, blocks // 4 + 1) if blocks % n == 0):
+            shared = blocks // groups - 2  # query heads of a group, beside its key and its value
+            place = torch.arange(blocks).view(groups, -1)
+            flat = torch.cat((place[:, :shared].flatten(), place[:, shared], place[:, shared + 1]))
+            says = "all queries, all keys, all values", f"in {groups} groups, each with {shared} queries, its key and its value"
+            for order in (flat, flat.argsort()):
+                yield groups, says, y.unflatten(-1, (blocks, size))[..., order, :].flatten(-2)
 
 
 def _by_head(side: Side, value: int, heads: int) -> bool:

@@ -169,6 +169,22 @@ def other_weights(d: Divergence) -> Finding | None:
     return _all_others(d, ours) if len(ours) > 1 else None
 
 
+def in_another_order(d: Divergence) -> Finding | None:
+    """The parameter of A's step with the same numbers in the order in which B's step has them."""
+    assert d.b_step is not None
+    theirs = [value for node in first_nodes(d.b, d.b_region, 2) for value in parameters_of(d.b, node)]
+    for value in parameters_of(d.a, d.a_step):
+        for other in theirs:
+            mine, given = d.a.numbers(value), d.b.numbers(other)
+            if not _equal(mine, given):
+                continue
+            for t in (given, given.mT if given.ndim == 2 else given):
+                if t.shape == mine.shape and not torch.equal(t, mine) and reproduces(d, {value: t}):
+                    names = leaf_name(d.a, value), f"the numbers of {leaf_name(d.b, other)} in another order"
+                    return Finding("weights", *names, "{0} with {1}'s parameter computes {1}'s numbers")
+    return None
+
+
 def of_sibling(d: Divergence) -> Finding | None:
     """The parameters of another layer: A computes B's numbers with those of a module that differs in one number of its name."""
     for changes, ours, theirs in islice(_of_siblings(d), TRIALS):
@@ -179,7 +195,7 @@ def of_sibling(d: Divergence) -> Finding | None:
 
 def _of_siblings(d: Divergence) -> Iterator[tuple[dict[int, Tensor], str, str]]:
     """(changes, what A has, what B has): one with the weights of another, the two exchanged, all of them turned by one."""
-    leaves = {leaf.name: leaf.id for leaf in d.a.program.leaves if leaf.kind == "parameter"} if d.a.program else {}
+    leaves = {leaf.name: leaf.id for leaf in d.a.program.leaves if leaf.kind in ("parameter", "buffer")} if d.a.program else {}
     known = {x: name for name, x in leaves.items()}
     near = [d.a_step, *(first_nodes(d.a, d.a_region, NEAR) if d.gives is None else ())]
     names = dict.fromkeys(known[value] for node in near for value in _behind(d.a, node) if value in known)
@@ -225,7 +241,7 @@ def _modules(name: str) -> list[str]:
 
 
 def _siblings(module: str, names: Iterable[str]) -> list[list[str]]:
-    """The modules of the same name but for one number, nearest first: for each number in the name a list."""
+    """The modules of the same name but for one number, nearest first, for each number in the name a list; then those beside it."""
     parts, found = module.split("."), list[list[str]]()
     for i, part in enumerate(parts):
         if part.isdecimal():
@@ -233,6 +249,10 @@ def _siblings(module: str, names: Iterable[str]) -> list[list[str]]:
             numbers = {name.removeprefix(head).split(".")[0] for name in names if name.startswith(head)}
             near = sorted((int(n) for n in numbers if n.isdecimal() and n != part), key=lambda n: abs(n - int(part)))
             found.append([f"{head}{n}{tail}" for n in near[:LAYERS]])
+    head, last = module.rpartition(".")[::2]
+    if not last.isdecimal():
+        beside = dict.fromkeys(n.removeprefix(f"{head}.").partition(".")[0] for n in names if n.startswith(f"{head}."))
+        found.append([f"{head}.{other}" for other in beside if other != last][:LAYERS])
     return found
 
 

@@ -48,6 +48,40 @@ def mask(d: Divergence) -> Finding | None:
     return None
 
 
+def table(d: Divergence) -> Finding | None:
+    """A with B's table of integers, as the distance of each pair, or with its own transposed, computes B's numbers."""
+    theirs = [d.b.high[v] for v in _tables(d.b, d.b_region)]
+    for value in _tables(d.a, d.a_region):
+        mine = d.a.high[value]
+        for t in (*theirs, mine.mT):
+            if t.numel() == mine.numel() and not torch.equal(t.reshape(mine.shape), mine) and reproduces(d, {value: t}):
+                kind = "position bias" if first_scores(d.a, d.a_region) is not None else "exchanged"
+                evidence = "{0} with {1}'s integers computes {1}'s numbers"
+                return Finding(kind, f"integers of {described(d.a, value)}", "others in their place", evidence)
+    return None
+
+
+def _tables(side: Side, region: list[int]) -> list[int]:
+    """Square tables of integers that depend on no input and that the first steps read, nearest first."""
+    found, todo = dict[int, None](), [x for node in first_nodes(side, region, NEAR) for x in node.inputs]
+    seen = set[int]()
+    while todo and len(seen) < NEAR * UPSTREAM:
+        value = todo.pop(0)
+        if value in seen or value in side.moving or value not in side.high:
+            continue
+        seen.add(value)
+        t = side.high[value]
+        if (
+            not (t.is_floating_point() or t.is_complex())
+            and t.dtype != torch.bool
+            and t.ndim >= 2
+            and t.shape[-1] == t.shape[-2] > 1
+        ):
+            found[value] = None
+        todo += side.maker[value].inputs if value in side.maker else ()
+    return list(found)
+
+
 def _masks(side: Side, region: list[int]) -> list[int]:
     """Values of two numbers, of which one hides, that the first steps read, nearest first."""
     found, todo = dict[int, None](), [x for node in first_nodes(side, region, NEAR) for x in node.inputs]
