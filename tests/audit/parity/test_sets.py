@@ -12,6 +12,7 @@ import pytest
 from .planted_again import cases as again
 from .planted_by_others import judged as by_others
 from .planted_by_others.judged import judge, judge_healthy
+from .planted_five_a import cases as five_a
 from .planted_five_b import cases as five_b
 from .planted_fourth import cases as fourth
 from .planted_kinds import cases as kinds
@@ -22,6 +23,7 @@ HERE = Path(__file__).parent
 SETS = {
     "planted_by_others": by_others, "planted_again": again, "planted_third": third, "planted_kinds": kinds,
     "planted_recorded": recorded, "planted_fourth": fourth, "planted_five_b": five_b,
+    "planted_five_a": five_a,
 }  # fmt: skip
 KNOWN = {name: json.loads((HERE / name / "known_failures.json").read_text()) for name in SETS}
 DEFAULT = {
@@ -53,6 +55,10 @@ DEFAULT = {
     "planted_five_b": {
         "five_b-unet-values_and_keys_of_the_text-torch", "five_b-recommender-stale_answers-torch", "five_b-gptj-interpolated-onnx",
         "five_b-falcon-padding_seen-onnx-swapped", "healthy-five_b-reranker-rows_of_padding",
+    },
+    "planted_five_a": {
+        "conformer-letters_over_time-torch", "gemma3-one_base-torch", "healthy-conformer-norm_folded_into_the_taps",
+        "healthy-gemma3-scale_in_the_norm",
     },
 }  # fmt: skip
 

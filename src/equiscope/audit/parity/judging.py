@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 import torch
+from msgspec.structs import replace
 from torch import Tensor
 
 from equiscope import __version__
@@ -22,13 +23,14 @@ from equiscope.audit.parity.divergence import Divergence, divergence
 from equiscope.audit.parity.further import differences
 from equiscope.audit.parity.rows import differing, of_rows
 from equiscope.audit.parity.side_by_side import layers
-from equiscope.audit.parity.sides import Side, with_tables_of
+from equiscope.audit.parity.sides import Side, rerun, with_tables_of
 from equiscope.audit.verdict import SEVERITY, StatementErrors
 from equiscope.errors import sentences
 from equiscope.record import Parity, ParityRow
 from equiscope.record.audit import Verdict
 from equiscope.symmetry.measure import PRECISION, TOLERANCE
 
+DRAWS, STORING = 3, 4  # roundings that are drawn; times the largest of them: a larger error is a difference
 RECORDED = 3  # recorded tensors that differ and are listed, where there is no output
 
 
@@ -41,6 +43,8 @@ def compare_sides(a: Side, b: Side, seed: int = 0, most: int = 1) -> tuple[Parit
         b = with_tables_of(b, a)
         a = with_tables_of(a, b)
         rows = [_row(a, b, *pair) for pair in pairs]
+    if "approximate" in {row.verdict for row in rows} and (stored := _of_stored(a, b, rows, pairs)) is not None:
+        rows = stored
     alignment, first, second = align(a, b) if most or not rows else (Alignment(), None, None)
     if not rows:
         assert first is not None
@@ -160,6 +164,48 @@ def _one_precision(
     verdict: Verdict = "holds" if error <= passes * rounding + unit else "approximate" if error < TOLERANCE else "broken"
     note = sentences(note, f"one precision: an error up to {passes:g} times the rounding error of one pass counts as rounding")
     return ParityRow(name=name, verdict=verdict, error32=error, floor=max(rounding, unit), note=note, **steps)
+
+
+def _of_stored(a: Side, b: Side, rows: list[ParityRow], pairs: list[tuple[str, int, int]]) -> list[ParityRow] | None:
+    """The rows, where their errors are those of storing parameters in float32; None where they are larger.
+
+    A port that stores a product of parameters, as of a convolution and the norm behind it, rounds it once more. Parameters whose
+    numbers the other side has too are stored as they are: they explain nothing.
+    """
+    if a.program is None or b.program is None or a.single or b.single:
+        return None
+    spread = dict.fromkeys((row.name for row in rows), 0.0)
+    for side, other, outputs in ((a, b, {n: x for n, x, _ in pairs}), (b, a, {n: y for n, _, y in pairs})):
+        products = _only_here(side, other)
+        for seed in range(DRAWS if products else 0):
+            draw = torch.Generator().manual_seed(seed)
+            changes = {
+                v: t * (1 + STORED * (2 * torch.rand(t.shape, generator=draw, dtype=t.dtype) - 1)) for v, t in products.items()
+            }
+            new = rerun(side, changes, list(outputs.values()))
+            for name, value in outputs.items():
+                if value in new:
+                    spread[name] = max(spread[name], difference(side.numbers(value), new[value]))
+    if any(row.verdict != "holds" and not (row.error or 0.0) <= STORING * spread[row.name] for row in rows):
+        return None
+    note = "parameters that only one side has, as products of others, are rounded to float32: the error is no larger"
+    return [replace(row, verdict="holds", note=sentences(row.note, note)) if row.verdict != "holds" else row for row in rows]
+
+
+def _only_here(side: Side, other: Side) -> dict[int, Tensor]:
+    """The parameters and buffers with numbers of float32 that the other side has in none."""
+    leaves = [
+        [
+            (leaf.id, s.numbers(leaf.id))
+            for leaf in s.program.leaves
+            if leaf.kind in ("parameter", "buffer") and s.is_number(leaf.id)
+        ]
+        for s in (side, other)
+        if s.program is not None
+    ]
+    theirs = torch.cat([torch.zeros(1, dtype=torch.float64), *(t.abs().flatten() for _, t in leaves[1])])
+    stored = ((v, t) for v, t in leaves[0] if torch.equal(t, t.float().double()))
+    return {v: t for v, t in stored if not bool(torch.isin(t.abs(), theirs).all())}
 
 
 def _axes(a: torch.Size, b: torch.Size) -> tuple[int, ...] | None:

@@ -23,7 +23,8 @@ AXES = {-1: "keys", -2: "queries"}
 def softmax_axis(d: Divergence) -> Finding | None:
     """Both first steps are the softmax of the same numbers in the same order, over another axis, as of a router over tokens."""
     assert d.b_step is not None
-    if d.a_step.op not in SOFTMAX or d.b_step.op not in SOFTMAX:
+    log = [node.op.lower().replace("_", "") == "logsoftmax" for node in (d.a_step, d.b_step)]
+    if log[0] != log[1] or not (log[0] or (d.a_step.op in SOFTMAX and d.b_step.op in SOFTMAX)):
         return None
     dims = [dim for node in (d.a_step, d.b_step) if isinstance(dim := arguments(node, "input", "dim").get("dim"), int)]
     before = [side.parents(node.value) for side, node in ((d.a, d.a_step), (d.b, d.b_step))]
@@ -32,7 +33,7 @@ def softmax_axis(d: Divergence) -> Finding | None:
     x, y = d.a.numbers(before[0][0]), d.b.numbers(before[1][0])
     if x.numel() != y.numel() or not is_rounding(difference(x.flatten(), y.flatten())):
         return None
-    if not reproduces(d, {d.a_step.value: y.softmax(dims[1])}, far=True):
+    if not reproduces(d, {d.a_step.value: y.log_softmax(dims[1]) if log[0] else y.softmax(dims[1])}, far=True):
         return None
     ours, theirs = (f"over axis {dim % t.ndim} of {list(t.shape)}" for dim, t in zip(dims, (x, y), strict=True))
     return Finding("softmax axis", ours, theirs, f"the softmax of {{0}}'s numbers {theirs} gives {{1}}'s")
