@@ -16,6 +16,7 @@ GROUPS = (256, 128, 64, 32, 16)  # neighbours of a row that share a scale
 STORED = 2.0**-24  # the rounding error of a number that float32 stores
 NEAREST = 0.5 + 1e-3  # steps: a number that was rounded in float32 may be a little further away
 SAMPLE = 16  # lines that are tried first
+AT_ONCE = 64  # lines for which all steps are tried at once
 
 
 @dataclass(frozen=True)
@@ -78,16 +79,18 @@ def _steps(lines: Tensor) -> tuple[Tensor, int] | None:
         return None
     size = lines.abs().amax(-1)
     step, todo = torch.ones_like(size), size > 0
-    few = lines[:, :: max(1, lines.shape[1] // 24)]
-    for k in range(1, LEVELS + 1):
-        candidate = size / k
-        near = torch.zeros_like(todo)
-        near[todo] = _integers(few[todo], candidate[todo])
-        near[near.clone()] = _integers(lines[near], candidate[near])
-        step, todo = torch.where(near, candidate, step), todo & ~near
+    candidates = size / torch.arange(1, LEVELS + 1, dtype=size.dtype, device=size.device)[:, None]
+    few = lines[:, :: max(1, lines.shape[1] // 24)]  # a few numbers of each line leave few candidates
+    likely = torch.cat(
+        [_integers(part, steps) for part, steps in zip(few.split(AT_ONCE), candidates.split(AT_ONCE, 1), strict=True)], 1
+    )
+    for k in likely.any(1).nonzero().flatten().tolist():
+        near = likely[k] & todo
+        near[near.clone()] = _integers(lines[near], candidates[k, near])
+        step, todo = torch.where(near, candidates[k], step), todo & ~near
         if not bool(todo.any()):
             break
-    else:
+    if bool(todo.any()):
         return None
     integers = (lines / step[:, None]).round()
     levels = int((integers.amax(-1).clamp(min=0) - integers.amin(-1).clamp(max=0)).max())
@@ -95,9 +98,9 @@ def _steps(lines: Tensor) -> tuple[Tensor, int] | None:
 
 
 def _integers(lines: Tensor, step: Tensor) -> Tensor:
-    """Whether all numbers of a line are integers times its step, to the precision of float32."""
-    size = lines.abs().amax(-1)
-    return ((lines - (lines / step[:, None]).round() * step[:, None]).abs().amax(-1)) <= 4 * STORED * torch.maximum(size, step)
+    """Whether all numbers of a line [L, n] are integers times its step [..., L], to the precision of float32."""
+    size, wide = lines.abs().amax(-1), step[..., None]
+    return ((lines - (lines / wide).round() * wide).abs().amax(-1)) <= 4 * STORED * torch.maximum(size, step)
 
 
 def judge(v: Tensor, w: Tensor, grid: Grid) -> Judgement:
