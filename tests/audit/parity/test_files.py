@@ -19,6 +19,7 @@ from equiscope.audit.parity.terminal import lines
 from equiscope.errors import InputError
 from tests.audit.parity.families import GatedA, PlainA, gated_b, ids, made, plain_b
 from tests.cli.test_cli import equi  # noqa: F401
+from tests.pairwise import few
 
 
 def recorded(model, *inputs):
@@ -49,7 +50,7 @@ def test_a_dump_of_the_other_form_holds(tmp_path, suffix):
 def test_the_first_tensor_of_a_dump_that_differs_is_named():
     a = made(PlainA)
     arrays = recorded(plain_b(a, replace(a.o, activation="gelu")), ids())
-    found = eq.parity(a, arrays)
+    found = eq.parity(a, arrays, differences=1)
     assert not found.holds
     assert found.step_a.operation == "gelu"
     assert found.step_b.value == "blocks.0.c_out"
@@ -185,7 +186,7 @@ def test_the_terminal_says_which_side_is_not_finite_and_what_a_row_notes():
 def test_a_file_is_in_no_mode():
     a = made(PlainA).train()
     arrays = recorded(plain_b(a, replace(a.o, activation="gelu")), ids())
-    assert eq.parity(a, arrays).notes[-1].startswith("A was in training mode. They differ in evaluation mode too")
+    assert eq.parity(a, arrays, differences=1).notes[-1].startswith("A was in training mode. They differ in evaluation mode too")
 
 
 def printed(parity):
@@ -206,16 +207,20 @@ def test_an_onnx_file_holds_and_its_planted_difference_is_named(tmp_path):
     assert found.kind == "activation"
 
 
-def test_causes_are_named_against_an_onnx_file_with_rotary_embeddings(tmp_path):
+ROTARY = [
+    ({"base": 5e5}, "rope base"), ({"order": "strided"}, "head order"), ({"scale": 1 / 8}, "softmax scale"),
+    ({"window": 4}, "window"), ({"norm": "other"}, "norm kind"), ({"cap": 2.0}, "soft-cap"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("differences", few([ROTARY[:2], ROTARY[2:]], 1), ids=["two", "others"])
+def test_causes_are_named_against_an_onnx_file_with_rotary_embeddings(tmp_path, differences):
     for package in ("onnx", "onnxruntime", "onnxscript"):
         pytest.importorskip(package)
     a = made(GatedA)
     torch.onnx.export(a, (ids(),), tmp_path / "a.onnx", dynamo=True, verbose=False)
     assert eq.parity(gated_b(a, permuted=True), tmp_path / "a.onnx", ids()).holds
-    for changed, kind in (
-        ({"base": 5e5}, "rope base"), ({"scale": 1 / 8}, "softmax scale"), ({"order": "strided"}, "head order"),
-        ({"window": 4}, "window"), ({"norm": "other"}, "norm kind"), ({"cap": 2.0}, "soft-cap"),
-    ):  # fmt: skip
+    for changed, kind in differences:
         assert eq.parity(gated_b(a, replace(a.o, **changed)), tmp_path / "a.onnx", ids(), differences=1).kind == kind
 
 
@@ -235,9 +240,9 @@ def test_the_command_answers_in_json_and_by_exit_code(tmp_path, equi):  # noqa: 
         "from dataclasses import replace\nfrom tests.audit.parity.families import *\n"
         "def first(): return made(PlainA), ids()\n"
         "def second(): return plain_b(made(PlainA))\n"
-        "def third(): return plain_b(made(PlainA), replace(made(PlainA).o, eps=1e-3))\n"
+        "def third(): return plain_b(made(PlainA), replace(made(PlainA).o, output_cap=3.0))\n"
     )
-    for other, code, kind in (("second", 0, ""), ("third", 1, "epsilon")):
+    for other, code, kind in (("second", 0, ""), ("third", 1, "output cap")):
         ended, out, err = equi("parity", f"{tmp_path}/two.py:first", f"{tmp_path}/two.py:{other}", "--json")
         assert ended == code, err
         assert json.loads(out)["kind"] == kind

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import equiscope as eq
 from equiscope.audit import CAUSES
 from equiscope.audit.parity.ranks.layouts import Shared, layout
 from tests.audit.parity.parallel import FAULTS, IDS, decoder, planted, raises, sharded, sharded_with_other_norms
+from tests.cli.test_cli import equi  # noqa: F401
 from tests.models.test_plain_modules import IDS as TOKENS
 from tests.models.test_plain_modules import LLAMA, PLAN, made
 from tests.training.test_processes import torchrun
@@ -94,9 +94,8 @@ def test_under_torchrun_every_process_gets_the_answer():
     assert sorted(done.stdout.split("\n")[:2]) == [f"{rank} all-reduce blocks.1.down_proj" for rank in range(2)]
 
 
-def test_the_command_takes_names_of_both():
+def test_the_command_takes_names_of_both(equi):  # noqa: F811
     names = ["tests.audit.parity.parallel:example", "tests.audit.parity.parallel:of_name"]
-    command = [sys.executable, "-m", "equiscope.cli", "parity", *names, "--processes", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, timeout=120)
-    assert done.returncode == 1, done.stderr
-    assert "blocks.0.attention.o_proj.bias counts once in A, it counts 2 times in B" in " ".join(done.stdout.split())
+    code, out, err = equi("parity", *names, "--processes", "2")
+    assert code == 1, err
+    assert "blocks.0.attention.o_proj.bias counts once in A, it counts 2 times in B" in " ".join(out.split())
