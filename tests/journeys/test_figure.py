@@ -430,13 +430,13 @@ def test_nothing_keeps_anybody_from_figures_and_exercises(read, wide, dark):
     assert barriers(tab, "moderate", within="main") == []
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_a_figure_is_dark_where_the_text_is_bright(read, dark):
+def test_a_figure_is_dark_where_the_text_is_bright(read):
     tab = read()
     tab.emulate_media(color_scheme="null")  # else what a test emulates holds in every frame
     frame = inside(tab, "#shuffled")
-    tab.evaluate("dark => { document.body.style.color = dark ? '#eee' : '#111'; }", dark)
-    until(tab, lambda: frame.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") is dark)
+    for dark in (True, False):
+        tab.evaluate("dark => { document.body.style.color = dark ? '#eee' : '#111'; }", dark)
+        until(tab, lambda dark=dark: frame.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") is dark)
 
 
 def test_on_paper_a_figure_that_is_not_loaded_shows_its_text(read, beside, tmp_path):

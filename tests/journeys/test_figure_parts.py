@@ -27,6 +27,7 @@ from tests.explore.runs import run
 from tests.journeys import heads
 from tests.journeys.conftest import FLAGS, browser_path
 from tests.journeys.test_molecule import BLIND
+from tests.pairwise import few
 
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parents[2]
@@ -118,7 +119,11 @@ def goals_of(frame):
     return frame.evaluate("Object.keys(equiscope.goals ?? {})")
 
 
-@pytest.mark.parametrize("name", PAGES)
+LATER = ("positions", "slide", "clocks", "readouts", "picture", "film")  # further states of a page
+IN_ORDER = sorted(PAGES, key=lambda name: name.endswith(LATER))
+
+
+@pytest.mark.parametrize("name", few(IN_ORDER, len(PAGES) - len(LATER)))
 def test_a_page_has_the_parts_and_goals_of_the_docs_and_fits_a_figure_on_a_phone(shown, name):
     """`python -m tests.journeys.test_figure_parts` writes the tables of the docs."""
     tab, frame = shown(name, wide=390)

@@ -10,7 +10,7 @@ from equiscope.explore import write
 from equiscope.record import Audit, Counterexample, pack, report
 from tests.explore.audits import HOSTILE, audit, deep, hostile, planted, promised, row
 from tests.journeys.barriers import barriers
-from tests.pairwise import each_value
+from tests.pairwise import each_value, few
 
 pytestmark = pytest.mark.browser
 AUDITS = {"planted": planted, "promised": promised, "hostile": hostile, "deep": deep, "empty": audit}
@@ -182,7 +182,7 @@ def test_the_record_is_copied(read):
 
 @each_value(
     pytest.mark.parametrize("wide", [360, 768, 1280]),
-    pytest.mark.parametrize("name", ["planted", "promised", "hostile", "deep", "empty"]),
+    pytest.mark.parametrize("name", few(["planted", "hostile", "deep", "promised", "empty"], 3)),
 )
 def test_nothing_is_wider_than_the_window(read, name, wide):
     tab = read(name, wide=wide)
