@@ -146,10 +146,10 @@ def models() -> dict[str, dict[str, str]]:
     return found
 
 
-def audited(name: str) -> Audit:
-    """The audit of `equiscope check TARGET`."""
+def audited(name: str, proof: bool | None = None) -> Audit:
+    """The audit of `equiscope check TARGET`; a card shows no proofs, so without them it is the same."""
     checked = target(name)
-    return check(checked.model, *checked.args, kwargs=checked.kwargs, kinds=checked.kinds, target=name)
+    return check(checked.model, *checked.args, kwargs=checked.kwargs, kinds=checked.kinds, target=name, proof=proof)
 
 
 def card(title: str, audit: Audit) -> str:

@@ -2,12 +2,12 @@
 
 import io
 import json
-import subprocess
 import sys
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tests.cli.test_cli import equi  # noqa: F401
 from tests.judges import transformers
 
 import equiscope as eq
@@ -223,13 +223,12 @@ def test_a_class_of_the_library_is_taken_and_the_code_left(folder, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-def test_who_says_yes_to_everything_runs_nothing(folder, tmp_path):
+def test_who_says_yes_to_everything_runs_nothing(folder, tmp_path, monkeypatch, equi):  # noqa: F811
     path = with_code(folder("llama", **RUNS["a kind of its own"]), tmp_path / "ran")
-    done = subprocess.run(
-        [sys.executable, "-m", "equiscope", "check", str(path)], input="y\n" * 99, capture_output=True, text=True, timeout=120
-    )
-    assert (done.returncode, done.stdout, (tmp_path / "ran").exists()) == (2, "", False)
-    assert "needs code of its own" in done.stderr
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n" * 99))
+    code, out, err = equi("check", path)
+    assert (code, out, (tmp_path / "ran").exists()) == (2, "", False)
+    assert "needs code of its own" in err
 
 
 @pytest.mark.parametrize("kind", ["gemma", "mamba", "opt", "falcon", "electra", "whisper"])

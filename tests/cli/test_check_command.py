@@ -86,6 +86,7 @@ def test_what_is_asked_for_and_does_not_hold_exits_with_1_and_says_where_and_wha
     assert code == 1
     assert "breaks in mix" in " ".join(out.split())
     assert "equiscope check models_of_mine:ahead --property causal" in out
+    assert "require a row" not in out
 
 
 def test_what_every_model_owes_fails_unasked(said):
@@ -110,34 +111,22 @@ def test_a_check_that_is_stopped_reports_what_it_has_and_does_not_pass(said):
     assert "It was stopped before everything was measured." in " ".join(out.split())
 
 
-def test_what_need_not_hold_can_be_required(said):
-    code, out, _ = said("models_of_mine:ahead", "--all", "--effort", "quick")
-    assert code == 0
-    assert "or require a row by its name: --property causal" in out
-    code, out, _ = said("models_of_mine:ahead", "--property", "causal", "--effort", "quick")
-    assert code == 1
-    assert "require a row" not in out
-
-
 def test_all_asks_for_everything_and_fails_only_what_should_hold(said):
     code, out, _ = said("models_of_mine:ahead", "--all", "--effort", "quick")
     assert code == 0
     assert "rotate" in out
     assert "conservative" in out
+    assert "or require a row by its name: --property causal" in out
 
 
-def test_the_record_is_printed_as_json_and_nothing_else(said):
-    code, out, _ = said("models_of_mine:ahead", "--property", "causal", "--effort", "quick", "--json")
+def test_the_record_is_printed_as_json_and_nothing_else_and_report_junit_and_record_are_written(said, tmp_path):
+    files = {name: tmp_path / name for name in ("report.html", "junit.xml", "record.json")}
+    words = ["--json", "--html", files["report.html"], "--junit", files["junit.xml"], "--save", files["record.json"]]
+    code, out, _ = said("models_of_mine:ahead", "--property", "causal", "--effort", "quick", *map(str, words))
     row = json.loads(out)["rows"][0]
     assert code == 1
     assert (row["verdict"], row["where"]) == ("broken", "mix")
     assert row["counterexample"]["inputs"]["ids"]["shape"] == [1, 2]
-
-
-def test_report_junit_and_record_are_written(said, tmp_path):
-    files = {name: tmp_path / name for name in ("report.html", "junit.xml", "record.json")}
-    said("models_of_mine:ahead", "--property", "causal", "--effort", "quick", "--html", str(files["report.html"]),
-         "--junit", str(files["junit.xml"]), "--save", str(files["record.json"]))  # fmt: skip
     assert "<noscript>" in files["report.html"].read_text()
     assert xml.parse(files["junit.xml"]).getroot().get("failures") == "1"
     assert json.loads(files["record.json"].read_text())["rows"][0]["name"] == "causal"

@@ -14,6 +14,7 @@ from tests.cli.test_cli import equi, refused
 from tests.judges import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
+import equiscope as eq
 from equiscope.cli.heads import _offer_compact
 from equiscope.explore.heads.model_inputs import encoded
 
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.xdist_group("heads-command")
 __all__ = ["equi"]  # the fixture
 RECIPES = Path(__file__).parents[2] / "recipes"
 TINY = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-FEW = ("--set", "budget.steps=1", "--set", "optimiser.warmup=0")
+FEW = ["budget.steps=1", "optimiser.warmup=0", "engine.precision=float32"]
 TEXTS = [
     "the dog is on the lawn",
     "שלום world",
@@ -69,6 +70,26 @@ def folders(tmp_path_factory):
         model.save_pretrained(place / name)
         letters(place / name, special=name == "t5")
     return place
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """trained(recipe) -> a run of one step of its small form, made once. It is measured on a few examples."""
+    place = tmp_path_factory.mktemp("runs")
+    for language, text in (("en", "A day.\n"), ("de", "Ein Tag.\n")):
+        (place / f"one.{language}").write_text(text)
+    one = json.dumps([str(place / "one.en"), str(place / "one.de")])
+
+    def train(name):
+        if not (place / name).exists():
+            fewer = {
+                "multi30k": [f"data.validation={one}", "data.test=none", "model.width=32", "model.encoder.width=32"],
+                "fashion-mnist": ["data.held_out=10", "data.test_held_out=10"],
+            }
+            eq.train(RECIPES / f"{name}.toml", place / name, changes=[*FEW, *fewer.get(name, [])], small=True)
+        return place / name
+
+    return train
 
 
 @pytest.fixture
@@ -240,9 +261,8 @@ def test_the_same_command_gives_the_same_page(equi, folders):
         pytest.param("fsdd-mel", ["--audio", "SOUND"], "slices", marks=pytest.mark.thorough),
     ],
 )
-def test_a_run_of_each_task_is_looked_into(equi, tmp_path, photo, recipe, given, kind):
-    run = tmp_path / "run"
-    assert equi("train", RECIPES / f"{recipe}.toml", "--small", *FEW, "--out", run)[0] == 0
+def test_a_run_of_each_task_is_looked_into(equi, trained, photo, recipe, given, kind):
+    run = trained(recipe)
     sound = next((RECIPES / "samples" / "fsdd").glob("*.wav"))
     found = page(equi, *({"PHOTO": photo, "SOUND": sound}.get(word, word) for word in given), "--model", run)
     assert {line["kind"] for line in found["sequences"]} == {kind}
@@ -327,17 +347,15 @@ def test_a_tokenizer_of_another_model_is_refused(equi, folders, tmp_path):
     refused(equi("explore", "zzz", "--model", tmp_path), "vocabulary has 40 ids", "do not fit")
 
 
-def test_a_run_on_sounds_refuses_hours(equi, tmp_path):
-    run = tmp_path / "run"
-    assert equi("train", RECIPES / "fsdd-mel.toml", "--small", *FEW, "--out", run)[0] == 0
+def test_a_run_on_sounds_refuses_hours(equi, trained, tmp_path):
+    run = trained("fsdd-mel")
     soundfile.write(tmp_path / "long.flac", np.zeros(3 * 3600 * 8000, dtype=np.float32), 8000)
     refused(equi("explore", "--model", run, "--audio", tmp_path / "long.flac"), "lasts 10800 s", "at most 60 s are read here")
 
 
-def test_a_run_asks_for_what_its_task_takes(equi, tmp_path):
-    run = tmp_path / "run"
-    assert equi("train", RECIPES / "shakespeare-char-cpu.toml", "--small", *FEW, "--out", run)[0] == 0
-    refused(equi("explore", "--model", run, "--image", "x.png"), "a run of the task language, which takes a text")
+def test_a_run_asks_for_what_its_task_takes(equi, trained):
+    run = trained("multi30k")
+    refused(equi("explore", "--model", run, "--image", "x.png"), "a run of the task translation, which takes a text")
     refused(equi("explore", "--model", run), "give it something to look at")
 
 
@@ -360,9 +378,8 @@ def test_a_large_file_names_the_way_to_a_small_one(tmp_path, capsys):
     assert "--compact makes a smaller one" in capsys.readouterr().out
 
 
-def test_a_run_on_sounds_brings_the_sound_and_says_where_it_is_silent(equi, tmp_path):
-    run = tmp_path / "run"
-    assert equi("train", RECIPES / "fsdd-mel.toml", "--small", *FEW, "--out", run)[0] == 0
+def test_a_run_on_sounds_brings_the_sound_and_says_where_it_is_silent(equi, trained, tmp_path):
+    run = trained("fsdd-mel")
     sounds = {"noise": np.random.default_rng(0).normal(size=6000) / 9, "silence": np.zeros(6000)}
     for name, wave in sounds.items():
         soundfile.write(tmp_path / f"{name}.wav", wave.astype(np.float32), 8000)

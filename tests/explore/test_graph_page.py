@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.pairwise import each_value
 from torch.utils.flop_counter import FlopCounterMode
 from typer.testing import CliRunner
 
@@ -44,8 +45,10 @@ def plain(record, edges):
     return weights, weights @ v, weights[..., None] * v
 
 
-@pytest.mark.parametrize("sentence", ["Love conquers all", SENTENCE, "one", "the dog and the cat", "愛 は 👩‍👩‍👧 é עולם"])
-@pytest.mark.parametrize("name", READY)
+@each_value(
+    pytest.mark.parametrize("name", READY),
+    pytest.mark.parametrize("sentence", ["Love conquers all", SENTENCE, "one", "the dog and the cat", "愛 は 👩‍👩‍👧 é עולם"]),
+)
 def test_the_program_is_attention_under_a_mask_of_edges(sentence, name):
     record = graph(sentence, 0)
     edges = table(name, len(record.words))

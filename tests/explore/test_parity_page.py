@@ -4,6 +4,7 @@ import base64
 import gzip
 import re
 from dataclasses import replace
+from functools import cache
 
 import msgspec
 import pytest
@@ -18,6 +19,7 @@ from equiscope.record import Parity
 DATA = re.compile(r'<script type="application/octet-stream" id="parity">([\w+/=]+)</script>')
 
 
+@cache
 def compared(**changed):
     a = made(PlainA)
     return eq.parity(a, plain_b(a, replace(a.o, **changed)), ids())
