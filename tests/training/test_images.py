@@ -17,6 +17,7 @@ from equiscope.record import unpack
 from equiscope.training import Task, fit, load_run, load_task, open_task, recipe, resolve_spec
 from equiscope.training.images import ImagesTask
 from equiscope.training.reading import merged
+from tests.pairwise import each_value
 
 SAMPLES = Path(__file__).parents[2] / "recipes" / "samples"
 STRIPES = ("across", "down", "none")
@@ -92,8 +93,10 @@ def test_a_stem_decides_the_features_of_a_patch(tmp_path):
     assert said == "model.input.stem begins with 3 channels, but the pictures have 1. Begin with 1."
 
 
-@pytest.mark.parametrize("readout", ["class", "mean", "first", "last"])
-@pytest.mark.parametrize("position", ["axial-rope", "learned-nd", "swin", "none"])
+@each_value(
+    pytest.mark.parametrize("position", ["axial-rope", "learned-nd", "swin", "none"]),
+    pytest.mark.parametrize("readout", ["class", "mean", "first", "last"]),
+)
 def test_every_readout_learns(tmp_path, readout, position):
     made = task(tmp_path, model={"readout": readout, "block": {"attention": {"position": position}}})
     model, batch = model_of(made).train(), made.batch(0)

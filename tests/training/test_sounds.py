@@ -14,6 +14,7 @@ from equiscope.tokens import Tokens
 from equiscope.training import fit, load_run, load_task, open_task, read_recipe, recipe, resolve_spec
 from equiscope.training.reading import merged
 from equiscope.training.sounds import SoundsTask
+from tests.pairwise import few
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 DIGITS = RECIPES / "samples" / "fsdd"
@@ -191,7 +192,7 @@ def test_a_run_goes_on_from_another_of_the_same_windows(run, tmp_path):
         resolve_spec(open_task(other))
 
 
-@pytest.mark.parametrize("name", ["fsdd-mel", "fsdd-raw"])
+@pytest.mark.parametrize("name", few(["fsdd-raw", "fsdd-mel"], 1))  # tests/journeys/test_recipes.py has the other
 def test_the_recipes_are_tried_on_the_samples(name, tmp_path):
     path = RECIPES / f"{name}.toml"
     found = read_recipe(path, ["budget.steps=2", "optimiser.warmup=1", "evaluation.every=2"], small=True)
