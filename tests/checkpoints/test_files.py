@@ -11,6 +11,8 @@ from tests.judges import transformers
 
 import equiscope as eq
 from equiscope.checkpoints import read_spec
+from equiscope.checkpoints.fields import changes
+from equiscope.checkpoints.files import read_weights
 from equiscope.errors import InputError, UnknownName
 from equiscope.positions import Alibi, Rope
 
@@ -350,3 +352,27 @@ def test_an_odd_number_of_columns_that_turn_is_said_by_its_field(tmp_path):
     transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**said, intermediate_size=40)).save_pretrained(tmp_path)
     with pytest.raises(InputError, match=r"rotary_pct is 0\.25, by which 3 of the 12 columns of a head turn"):
         eq.load(tmp_path)
+
+
+def test_a_word_in_the_name_of_a_field_says_whether_it_changes_numbers():
+    harmful = (
+        "attention_sinks", "bits", "deepnorm", "embed_gain", "int8", "lambda_init", "logn", "nope", "normalizer", "ntk_alpha",
+        "norm_version", "recurrence", "tying", "virtual_tokens", "fused_qk_norm", "flash_alibi", "sdpa_scale",
+    )  # fmt: skip
+    harmless = (
+        "adam_epsilon", "add_prefix_space", "best_step", "checkpoint_step", "fp16", "fused_rms_norm", "init_std", "local_rank",
+        "max_grad_norm", "num_parameters", "prefix", "quantized_by", "task_type", "transformers_version", "use_flash_attn",
+        "world_size",
+    )  # fmt: skip
+    assert [name for name in harmful if not changes(name, 2)] == []
+    assert [name for name in harmless if changes(name, 2)] == []
+
+
+def test_shards_without_an_index_and_pointers_are_named(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    save_file({"a": torch.zeros(1)}, tmp_path / "model-00001-of-00002.safetensors")
+    with pytest.raises(InputError, match=r"has model-00001-of-00002\.safetensors, but no model\.safetensors\.index\.json"):
+        read_weights(tmp_path)
+    (tmp_path / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 9\n")
+    with pytest.raises(InputError, match=r"is a pointer of Git LFS, without the weights\. Fetch them: git lfs pull"):
+        read_weights(tmp_path)

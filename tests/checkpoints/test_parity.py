@@ -349,6 +349,14 @@ def test_a_head_that_is_not_the_table_is_its_own_whatever_the_config_says(folder
         assert relative_error(again(**given).logits, theirs(**given).logits) < 1e-5
 
 
+def test_a_t5_scales_its_outputs_only_where_the_config_says_so(folder):
+    _, path = folder("t5")
+    change(path, scale_decoder_outputs=None)
+    theirs, given = transformers.T5ForConditionalGeneration.from_pretrained(path).eval(), asked("t5")
+    with torch.no_grad():
+        assert relative_error(answered(eq.load(path), given), theirs(**given).logits) < 1e-5
+
+
 def test_a_checkpoint_in_shards_is_read(tmp_path):
     theirs = peer("llama")
     theirs.save_pretrained(tmp_path, max_shard_size="20KB")

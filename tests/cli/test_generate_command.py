@@ -47,6 +47,9 @@ def test_without_a_tokenizer_it_takes_ids(equi, folder):  # noqa: F811
     assert code == 0
     assert [int(n) for n in out.split()] == generate(eq.load(folder), torch.tensor([1, 2, 3]), 5)[0].tolist()
     refused(equi("generate", folder, "12"), "has no tokenizer.json", "--ids")
+    (folder / "tokenizer.model").write_bytes(b"of SentencePiece")
+    refused(equi("generate", folder, "12"), "has tokenizer.model, but no tokenizer.json", "AutoTokenizer.from_pretrained(", "--ids")
+    (folder / "tokenizer.model").unlink()
     for wrong in ("one two", "9" * 20, "-1"):
         refused(equi("generate", folder, "--ids", "--", wrong), "is a list of ids")
 

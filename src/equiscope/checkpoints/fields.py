@@ -34,38 +34,41 @@ EVERYWHERE = frozenset({  # fields of any family that change no number of a forw
 HARMLESS = re.compile(
     r"_.*"                                                                  # private: bookkeeping of a library
     r"|.*dropout.*|.*pdrop|.*layerdrop|drop_path_rate"                      # training: what is left out, ...
-    r"|.*initiali[sz]er.*|init_.*|.*_init|.*loss.*|label_smoothing.*|neftune.*|.*gradient_checkpointing.*|.*learning_rate.*"
+    r"|.*initiali[sz]er.*|init_(?!.*(rope|theta|scale)).*|(?!.*(lambda|theta|alpha|beta|gain|scale)).*_init|.*loss.*|label_smoothing.*|neftune.*|.*gradient_checkpointing.*|.*learning_rate.*|adam_\w+"
     r"|.*warmup.*|.*optim(izer)?(_.*)?|.*weight_decay.*|.*batch_size.*|.*(train|training|epochs?|finetun\w*)(_.*)?"
-    r"|(?!use_).*_token(_ids?)?|.*_token_index|.*tokenizer.*|special_tokens.*|.*vocab_file|pad_to_multiple_of|padding_side"
+    r"|(?!use_).*_token(_ids?)?|.*_token_index|.*prefix_space|.*tokenizer.*|special_tokens.*|.*vocab_file|pad_to_multiple_of|padding_side"
+    r"|(best|global|checkpoint|last|total)_steps?|max_grad_norm|grad_norm|local_rank|world_size|n(um)?_(params|parameters)"
+    r"|task_type|(quanti[sz]ed|created|trained|converted|published|uploaded)_by|weight_format|kv_cache_dtype|ggml_type"
     r"|(min|max)_(new_)?(length|tokens)|model_max_length|max_seq_?len(gth)?|seq_?len(gth)?|do_sample|early_stopping|num_beams"
     r"|num_beam_groups|temperature|top_[kp]|typical_p|repetition_penalty|length_penalty|diversity_penalty|no_repeat_ngram_size"
     r"|encoder_no_repeat_ngram_size|bad_words_ids|num_return_sequences|output_scores|return_dict_in_generate|prefix"
     r"|forced_decoder_ids|suppress_tokens|begin_suppress_tokens|remove_invalid_values|exponential_decay_length_penalty"
     r"|cache_implementation|use_cache\w*"                                   # generation
-    r"|.*flash.*|.*sdpa.*|.*xformers.*|.*triton.*|.*liger.*|.*(attn|attention|experts)_implementation.*|.*fused.*|use_kernels?"
+    r"|(?!.*(alibi|qk|softcap|scale))(.*flash.*|.*sdpa.*|.*xformers.*|.*triton.*|.*liger.*|.*(attn|attention|experts)_implementation.*|.*fused.*)|use_kernels?"
     r"|.*tensor_parallel.*|model_parallel|.*_fusion|tp_.*"                  # how it is computed
-    r"|auto_map|custom_pipelines|.*version.*|.*unsloth.*|.*wandb.*|.*licen[sc]e.*|.*_?(author|date|path|name|url|tags?)"
+    r"|auto_map|custom_pipelines|(?!.*(rope|norm|att|mlp|pos)).*version.*|.*unsloth.*|.*wandb.*|.*licen[sc]e.*"
+    r"|.*_?(author|date|path|name|url|tags?)"
 )  # fmt: skip
 CHANGES = re.compile(  # words in the names of fields by which configurations of transformers change numbers
     r"2d|3d|absolute|act|activation|ada|adapter|affine|aggregation|alibi|alpha|altup|apply|attention|attentions|attn|average|"
-    r"axial|back|backbone|beta|bias|biases|bidirectional|block|blocks|bound|bucket|buckets|cap|causal|channel|channels|chunk|"
-    r"clamp|clip|cls|coefficient|compress|compression|concat|conv|convolution|cross|cutoff|d|decay|decoder|delta|dense|depth|"
-    r"depths|depthwise|dilation|dilations|dim|dimension|dimensions|dims|directional|distance|divisor|dual|dynamic|emb|embd|"
-    r"embed|embedding|embeddings|enc|encoder|encoding|eps|epsilon|expand|expansion|expert|experts|exponent|factor|factors|"
-    r"feature|features|feed|feedforward|ff|ffn|fft|filter|final|first|freq|frequency|gamma|gate|gated|gates|gating|geglu|"
-    r"gelu|global|glu|gqa|grid|group|grouped|groups|hash|head|headdim|heads|hidden|identity|image|index|inner|interleave|"
-    r"interleaved|intermediate|interval|inv|inverse|kernel|key|keys|kv|last|latent|layer|layernorm|layernorms|layers|layout|"
-    r"learnable|learned|left|length|level|linear|ln|local|logit|logits|long|longrope|lora|low|lsh|mamba|map|mask|masked|"
-    r"masking|mean|mem|memory|merge|mla|mlp|mode|moe|mqa|mrope|mscale|mult|multi|multiplier|mup|n|norm|normalization|"
-    r"normalize|normalized|norms|num|offset|order|out|output|parallel|parametric|partial|patch|period|permute|pool|pooler|"
-    r"pooling|pos|position|positional|positions|post|pow|power|pre|prenorm|proj|projection|projections|projector|q|qk|qkv|"
-    r"quant|quantization|quantize|quantized|query|random|rank|rate|ratio|recurrent|reduction|rel|relative|relu|repeat|"
-    r"rescale|resid|residual|residuals|resolution|reverse|rms|rmsnorm|rope|rotary|rotate|rotation|routed|router|routing|"
-    r"scalar|scale|scaled|scales|scaling|scores|segment|self|sequence|shape|share|shared|shift|shortcut|side|sigmoid|size|"
-    r"sizes|skip|sliding|slope|smooth|soft|softcap|softcapping|softmax|sparse|sparsity|spatial|split|sqrt|ssm|stage|stages|"
-    r"state|static|std|stem|step|stride|strides|sub|summary|swiglu|switch|symmetric|tanh|temperature|temporal|theta|"
-    r"threshold|tie|tied|top|topk|transform|transpose|type|types|untie|untied|upcast|v|value|values|variance|vision|visual|"
-    r"vocab|vocabulary|weight|weights|width|window|windows|yarn"
+    r"axial|back|backbone|beta|bias|biases|bidirectional|bits|block|blocks|bound|bucket|buckets|cap|causal|channel|channels|"
+    r"chunk|clamp|clip|cls|coefficient|compress|compression|concat|conv|convolution|cross|cutoff|d|decay|decoder|deepnorm|delta|"
+    r"dense|depth|depths|depthwise|dilation|dilations|dim|dimension|dimensions|dims|directional|distance|divisor|dual|dynamic|"
+    r"emb|embd|embed|embedding|embeddings|enc|encoder|encoding|eps|epsilon|expand|expansion|expert|experts|exponent|factor|"
+    r"factors|feature|features|feed|feedforward|ff|ffn|fft|filter|final|first|freq|frequency|gain|gamma|gate|gated|gates|gating|"
+    r"geglu|gelu|global|glu|gqa|grid|group|grouped|groups|hash|head|headdim|heads|hidden|identity|image|index|inner|int|"
+    r"interleave|interleaved|intermediate|interval|inv|inverse|kernel|key|keys|kv|lambda|last|latent|layer|layernorm|layernorms|layers|"
+    r"layout|learnable|learned|left|length|level|linear|ln|local|logit|logits|logn|long|longrope|loop|loops|lora|low|lsh|mamba|"
+    r"map|mask|masked|masking|mean|mem|memory|merge|mla|mlp|mode|moe|mqa|mrope|mscale|mult|multi|multiplier|mup|n|nope|norm|"
+    r"normalization|normalize|normalized|normalizer|norms|ntk|num|offset|order|out|output|parallel|parametric|partial|patch|"
+    r"period|permute|pool|pooler|pooling|pos|position|positional|positions|post|pow|power|pre|prefix|prenorm|proj|projection|"
+    r"projections|projector|q|qk|qkv|quant|quantization|quantize|quantized|query|random|rank|rate|ratio|recurrence|recurrent|"
+    r"reduction|rel|relative|relu|repeat|rescale|resid|residual|residuals|resolution|reverse|rms|rmsnorm|rope|rotary|rotate|"
+    r"rotation|routed|router|routing|scalar|scale|scaled|scales|scaling|scores|segment|self|sequence|shape|share|shared|shift|"
+    r"shortcut|side|sigmoid|sink|sinks|size|sizes|skip|sliding|slope|smooth|soft|softcap|softcapping|softmax|sparse|sparsity|"
+    r"spatial|split|sqrt|ssm|stage|stages|state|static|std|stem|step|stride|strides|sub|summary|swiglu|switch|symmetric|tanh|"
+    r"temperature|temporal|theta|threshold|tie|tied|top|topk|transform|transpose|tying|type|types|untie|untied|upcast|v|value|"
+    r"values|variance|virtual|vision|visual|vocab|vocabulary|weight|weights|width|window|windows|yarn"
 )  # fmt: skip
 WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 
@@ -137,7 +140,9 @@ class Fields:
         self.used_names.add(name)
         value = self.config.get(name, values[0])
         if value not in values:
-            raise InputError(f"config.json: {name} is {value!r}, but only {' or '.join(map(repr, values))} can be built.")
+            raise InputError(
+                f"config.json: {name} is {value!r}, but only {' or '.join(map(repr, dict.fromkeys(values)))} can be built."
+            )
 
     def architecture(self, *names: str) -> None:
         """Raises InputError where `architectures` names another model than these: its head would be another one."""

@@ -65,12 +65,19 @@ def read_weights(folder: Path) -> Weights:
             with safe_open(path, "pt") as opened:
                 tensors = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118  # no mapping
         except (SafetensorError, OSError, RuntimeError) as error:
+            if _is_pointer(path):
+                raise InputError(f"{path} is a pointer of Git LFS, without the weights. Fetch them: git lfs pull.") from error
             raise InputError(f"{path} is damaged or incomplete ({error}). Fetch it again.") from error
         if twice := sorted(weights.keys() & tensors.keys()):
             raise InputError(f"{twice[0]} stands in two files of {folder}. Which one counts is not known: remove one.")
         weights |= tensors
         origin |= dict.fromkeys(tensors, name)
     return Weights(weights, origin)
+
+
+def _is_pointer(path: Path) -> bool:
+    """Whether a file is what Git leaves where a large one was not fetched."""
+    return path.is_file() and path.stat().st_size < 1024 and path.read_bytes().startswith(b"version https://git-lfs.github.com")
 
 
 def shards(folder: Path) -> list[str]:
@@ -86,6 +93,11 @@ def shards(folder: Path) -> list[str]:
             f"{folder} holds its weights in {pickles[0]}, a pickle, which can run any code when it is opened; it was not opened. "
             "Convert it where you trust it: transformers' model.save_pretrained(folder, safe_serialization=True) writes "
             f"{ONE}."
+        )
+    if others := sorted(path.name for path in folder.glob("*.safetensors")):
+        raise InputError(
+            f"{folder} has {', '.join(others[:3])}, but no {INDEX}, which says what is in each of several files. Add it; or rename "
+            f"a file that holds all tensors to {ONE}."
         )
     raise InputError(f"{folder} has no {ONE} and no {INDEX}, which hold the weights. Add them, or give a folder that has them.")
 

@@ -42,7 +42,7 @@ def read(name: str, config: dict[str, Any]) -> ParsedConfig:
     if activation not in ACTIVATIONS:
         raise InputError(f"config.json: dense_act_fn is {activation!r}, but only {', '.join(ACTIVATIONS)} can be built.")
     buckets, far = f.size("relative_attention_num_buckets", 32), f.size("relative_attention_max_distance", 128)
-    scaled = name == "t5" and f.get("scale_decoder_outputs", bool, tied)
+    scaled = name == "t5" and f.get("scale_decoder_outputs", bool, tied and "scale_decoder_outputs" not in config)  # null: not
 
     def block(decoder: bool) -> Block:
         looks = Attention(heads=heads, head_width=wide, scale=1.0)

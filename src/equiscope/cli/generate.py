@@ -15,7 +15,7 @@ from torch import Tensor
 
 from equiscope.checkpoints import load
 from equiscope.cli.standard_input import read_standard_input
-from equiscope.cli.tokenizer import TOKENIZER, tokenizer
+from equiscope.cli.tokenizer import no_tokenizer, tokenizer
 from equiscope.errors import InputError
 from equiscope.geometry import SpaceModel
 from equiscope.models import Beams, CPUDecoder, Draft, Model, Sampling, generate, stream, windowed
@@ -122,7 +122,7 @@ def _text_pieces(tokens: Iterator[Tensor], prompt_ids: Tensor, text: Any, new_id
 def _tokenizer(folder: Path) -> Any:
     file = tokenizer(folder)
     if file is None:
-        raise InputError(f"{folder} has no {TOKENIZER}, which maps text to ids. Add it, or pass ids: --ids '1 2 3'.")
+        raise no_tokenizer(folder, "pass ids: --ids '1 2 3'")
     return file
 
 

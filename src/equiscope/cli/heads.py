@@ -16,7 +16,7 @@ from equiscope import trained
 from equiscope.audit.inputs.targets import Target, target
 from equiscope.cli.explore import PageOutput, is_run, serve, wrote
 from equiscope.cli.side_by_side import align_inputs, short_names
-from equiscope.cli.tokenizer import TOKENIZER, tokenizer
+from equiscope.cli.tokenizer import no_tokenizer, tokenizer
 from equiscope.data.picture_files import address, converted
 from equiscope.errors import InputError
 from equiscope.explore import write
@@ -435,7 +435,7 @@ def _encoded(folder: Path, text: str) -> tuple[list[int], TokenSequence]:
     if (reads := tokenizer(folder)) is not None:
         return encoded(reads, text)
     if not re.fullmatch(r"[\d\s,]+", text):
-        raise InputError(f"{folder} has no {TOKENIZER}, which turns a text into ids. Add it, or give the ids instead: '12 7 3'.")
+        raise no_tokenizer(folder, "give the ids instead: '12 7 3'")
     ids = [int(word) for word in text.replace(",", " ").split()]
     return ids, token_sequence("text", None, ids)
 
