@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import time
 import wave
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from equiscope.cli.new import new
 from equiscope.errors import InputError
 from equiscope.training import open_task, read_recipe
 from equiscope.training.draft import RecipeDraft, StepTime, fit_budget, look, timed, toml
+from equiscope.training.draft.words import columns_of
 from equiscope.training.reading import recipe
 from equiscope.training.task import size_warnings
 from tests.cli.test_cli import equi, refused  # noqa: F401
@@ -356,6 +358,14 @@ def test_a_separator_that_is_not_known_and_a_comment_are_named(here):
         (here / name).write_text("\n".join([first, *(sign.join(row) for row in SAID)]))
         with pytest.raises(InputError, match=sentence):
             look([name])
+
+
+def test_a_long_line_that_is_compressed_is_read_at_once(here):
+    text = "to be, or not to be " * 200_000  # 4 MB; byte by byte this takes seconds
+    (here / "t.txt.gz").write_bytes(gzip.compress(text.encode()))
+    start = time.process_time()
+    assert columns_of(here / "t.txt.gz") is None
+    assert time.process_time() - start < 0.5  # measured: 0.02
 
 
 def test_a_folder_of_molecules_with_a_table_is_its_table(here):

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from equiscope.training.draft.draft import (
 
 ENDINGS = (".conll", ".conllu", ".bio", ".iob", ".iob2")  # that say what a file is
 LOOKED = 500  # lines of another file by which it is recognised
+STRETCH = 2**24  # bytes in which those lines are looked for
 WORDS, LABELS = ("tokens", "words"), ("tags", "labels", "ner_tags", "pos_tags")
 PIECES = 2.0  # tokens of a word, about
 
@@ -37,11 +37,15 @@ def columns_of(path: Path) -> dict[str, Any] | None:
     """The fields of a recipe that say where the words and labels of a file are; None for a file of something else."""
     if kind_of(path.name) in ENDINGS:
         return {}
-    with undamaged(path), open_file(path) as file:
-        lines = [line.decode("utf-8", "replace").rstrip("\r\n") for line in islice(iter(file.readline, b""), LOOKED)]
+    if kind_of(path.name) not in (*LISTS, ".txt", ".tsv"):
+        return None
+    with undamaged(path), open_file(path) as file:  # a whole stretch: a line of what is compressed is read byte by byte
+        content: bytes = file.read(STRETCH)
+    *lines, last = content.decode("utf-8", "replace").split("\n")
+    lines = [line.rstrip("\r") for line in [*lines, *([last] if last and len(content) < STRETCH else [])][:LOOKED]]
     if kind_of(path.name) in LISTS:
         return _lists([line for line in lines if line.strip()], path)
-    return _lines(lines) if kind_of(path.name) in (".txt", ".tsv") else None
+    return _lines(lines)
 
 
 def _lines(lines: Sequence[str]) -> dict[str, Any] | None:
