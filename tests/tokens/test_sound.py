@@ -245,3 +245,13 @@ def test_a_file_that_has_less_than_a_sample_or_says_too_much_is_refused(tmp_path
     (tmp_path / "a.raw").write_bytes(bytes(100))
     with pytest.raises(InputError, match="cannot be read as a sound"):
         read_sound(tmp_path / "a.raw")
+
+
+def test_channels_that_cancel_each_other_are_refused(tmp_path):
+    soundfile = pytest.importorskip("soundfile")
+    one = np.sin(np.arange(800) / 9).astype(np.float32) / 2
+    soundfile.write(tmp_path / "a.wav", np.stack([one, -one], -1), 8000)
+    with pytest.raises(InputError, match="has 2 channels that cancel each other: their mean is silent"):
+        read_sound(tmp_path / "a.wav")
+    soundfile.write(tmp_path / "b.wav", np.zeros((800, 2)), 8000)
+    assert not read_sound(tmp_path / "b.wav")[0].any()  # silence is a sound

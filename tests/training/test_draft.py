@@ -360,6 +360,13 @@ def test_a_separator_that_is_not_known_and_a_comment_are_named(here):
             look([name])
 
 
+def test_a_folder_of_other_files_says_their_ending(here):
+    (here / "set").mkdir()
+    (here / "set" / "a.heic").write_bytes(b"ftyp")
+    with pytest.raises(InputError, match=r"set has no file that is read here, but files that end in \.heic\. Known"):
+        look(["set"])
+
+
 def test_a_long_line_that_is_compressed_is_read_at_once(here):
     text = "to be, or not to be " * 200_000  # 4 MB; byte by byte this takes seconds
     (here / "t.txt.gz").write_bytes(gzip.compress(text.encode()))
