@@ -242,7 +242,10 @@ def test_what_cannot_be_answered_is_refused(run, tmp_path):
     (tmp_path / "cell.xyz").write_text('1\nLattice="5 0 0 0 5 0 0 0 5" Properties=species:S:1:pos:R:3\nH 0 0 0\n')
     with pytest.raises(InputError, match="is periodic, but this model has no cutoff"):
         task.predict(model, [str(tmp_path / "cell.xyz")])
-    for pbc, message in ((' pbc="T T F"', "repeats along some vectors"), (' pbc="1 2 1"', "pbc = .*, but '2' is neither T nor F")):
+    for pbc, message in (
+        (' pbc="T T F"', "is periodic, but this model has no cutoff"),
+        (' pbc="1 2 1"', "pbc = .*, but '2' is neither T nor F"),
+    ):
         (tmp_path / "part.xyz").write_text(f'1\nLattice="5 0 0 0 5 0 0 0 5" Properties=species:S:1:pos:R:3{pbc}\nH 0 0 0\n')
         with pytest.raises(InputError, match=message):
             task.predict(model, [str(tmp_path / "part.xyz")])
