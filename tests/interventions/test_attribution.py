@@ -38,7 +38,7 @@ def test_the_lens_is_the_final_norm_and_the_output_layer_on_each_stream(gpt2):
         wanted = [model.lm_head(model.transformer.ln_f(stream)) for stream in streams]
     assert torch.equal(lens.logits[-1], gpt2.before)
     assert torch.allclose(lens.logits[:-1], torch.stack(wanted), atol=1e-12)
-    assert "transformer.ln_f being the final norm" in lens.applied
+    assert "final norm: transformer.ln_f" in lens.applied
     plain = gpt2.lens(norm=False)
     with torch.no_grad():
         assert torch.allclose(plain.logits[:-1], torch.stack([model.lm_head(stream) for stream in streams]), atol=1e-12)
