@@ -250,11 +250,11 @@ def test_a_node_says_its_measured_number_to_mouse_and_keys(read):
     place = part(tab, "The receptive field")
     place.locator("circle[data-layer='0'][data-word='1']").hover()
     size = unpack(made(SIX).influence)[1, 2, 0, 1]
-    told = re.search(r"Jacobian of that output is (\S+?)\.$", place.locator(".reason").inner_text())
+    told = re.search(r"has norm (\S+?)\.$", place.locator(".reason").inner_text())
     assert number(told[1]) == pytest.approx(size, abs=5.1e-5)
     place.locator("circle[tabindex='0']").focus()
     tab.keyboard.press("ArrowLeft")
-    assert "is exactly 0" in place.locator(".reason").inner_text()
+    assert "has norm exactly 0" in place.locator(".reason").inner_text()
     assert "5 words back are more than 2 × (3 − 1) = 4" in place.locator(".reason").inner_text()
     place.get_by_role("slider", name="layers").focus()
     tab.keyboard.press("ArrowRight")

@@ -155,7 +155,7 @@ export function receptiveField(page: MasksPage) {
     const size = felt(layer, word);
     const drawn = word >= first(layer);
     const ways = drawn ? "A path leads from here to the last word's output." : `No path leads from here to the last word's output: ${count - 1 - word} words back are more than ${page.state.layers - layer} × (${page.state.window} − 1) = ${(page.state.layers - layer) * (page.state.window - 1)}.`; // prettier-ignore
-    explanation.textContent = `${name(layer, word)}: ${ways} Measured: the gradient of that output with respect to this one has norm ${size ? number(size, 4) : "exactly 0"}.`; // prettier-ignore
+    explanation.textContent = `${name(layer, word)}: ${ways} Measured: the Jacobian of that output with respect to this one has norm ${size ? number(size, 4) : "exactly 0"}.`; // prettier-ignore
   }
 
   new ResizeObserver(() => place.clientWidth !== width && paint()).observe(place);
