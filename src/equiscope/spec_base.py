@@ -9,6 +9,7 @@ import math
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar
 
@@ -77,6 +78,7 @@ class _Slot:
     optional: bool
 
 
+@cache
 def _slots(kind: type[Any]) -> dict[str, _Slot]:
     hints, slots = typing.get_type_hints(kind, include_extras=True), {}
     for f in fields(kind):
