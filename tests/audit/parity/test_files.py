@@ -184,8 +184,8 @@ def test_the_terminal_says_which_side_is_not_finite_and_what_a_row_notes():
 
 
 def test_a_file_is_in_no_mode():
-    a = made(PlainA).train()
-    arrays = recorded(plain_b(a, replace(a.o, activation="gelu")), ids())
+    a, x = torch.nn.Linear(4, 4).train(), torch.randn(3, 4)
+    arrays = {"input.0": x, "output": a(x).detach() ** 2}
     assert eq.parity(a, arrays, differences=1).notes[-1].startswith("A was in training mode. They differ in evaluation mode too")
 
 
@@ -195,16 +195,13 @@ def printed(parity):
     return console.file.getvalue()
 
 
-def test_an_onnx_file_holds_and_its_planted_difference_is_named(tmp_path):
+def test_the_planted_difference_of_an_onnx_file_is_named(tmp_path):
     for package in ("onnx", "onnxruntime", "onnxscript"):
         pytest.importorskip(package)
     a = made(PlainA)
-    for name, changed in (("good", {}), ("bad", {"activation": "gelu"})):
-        b = plain_b(a, replace(a.o, **changed))
-        torch.onnx.export(b, (ids(),), tmp_path / f"{name}.onnx", dynamo=True, verbose=False)
-    assert eq.parity(a, tmp_path / "good.onnx", ids()).holds
-    found = eq.parity(a, tmp_path / "bad.onnx", ids(), differences=1)
-    assert found.kind == "activation"
+    b = plain_b(a, replace(a.o, activation="gelu"))
+    torch.onnx.export(b, (ids(),), tmp_path / "b.onnx", dynamo=True, verbose=False)
+    assert eq.parity(a, tmp_path / "b.onnx", ids(), differences=1).kind == "activation"
 
 
 ROTARY = [

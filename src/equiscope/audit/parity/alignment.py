@@ -341,7 +341,8 @@ def _values(side: Side) -> list[int]:
 
 def size_of(t: Tensor) -> float:
     """The norm of the finite numbers."""
-    return float(t[t.isfinite()].detach().norm())
+    finite = t.isfinite()
+    return float((t if bool(finite.all()) else t[finite]).detach().norm())
 
 
 __all__ = [

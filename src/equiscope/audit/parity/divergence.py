@@ -79,23 +79,30 @@ class Divergence:
                 yield replace(self, b_step=node)
 
     @cached_property
-    def _targets(self) -> list[tuple[int, Tensor, float]]:
-        found = ((value, sorted_numbers(self.b.numbers(value))) for value in self.b_region if self.b.is_number(value))
-        return [(value, numbers, size_of(numbers)) for value, numbers in found if numbers is not None]
+    def _targets(self) -> dict[int, list[tuple[int, Tensor, float]]]:
+        """The unexplained values of B by how many numbers they have, each sorted and with its size."""
+        targets: dict[int, list[tuple[int, Tensor, float]]] = {}
+        for value in filter(self.b.is_number, self.b_region):
+            if (numbers := sorted_numbers(self.b.numbers(value))) is not None:
+                targets.setdefault(numbers.numel(), []).append((value, numbers, size_of(numbers)))
+        return targets
 
     def hit(self, t: Tensor) -> int | None:
-        """The first unexplained value of B with these numbers, in any order."""
-        numbers = sorted_numbers(t.double())
+        """The first unexplained value of B with these numbers, in any order. Sorted is only what has the size of one."""
+        targets = self._targets.get(t.numel())
+        if targets is None:
+            return None
+        t, unit = t.double(), self.b.unit
+        size = size_of(t)
+        near = [(v, target) for v, target, other in targets if abs(other - size) <= (1e-5 + 2 * unit(v)) * size]
+        numbers = sorted_numbers(t) if near else None
         if numbers is None:
             return None
         single = self.a.single or self.b.single
-        size = size_of(numbers)
-        for value, target, other in self._targets:
-            unit = self.b.unit(value)
-            if target.shape == numbers.shape and abs(other - size) <= (1e-5 + 2 * unit) * size:
-                error = difference(target, numbers)
-                if is_rounding(error) or (single and error <= ONE_PRECISION * STORED + unit):
-                    return value
+        for value, target in near:
+            error = difference(target, numbers)
+            if is_rounding(error) or (single and error <= ONE_PRECISION * STORED + unit(value)):
+                return value
         return None
 
     def explained_inputs(self, most: int = 12) -> list[int]:
