@@ -18,7 +18,7 @@ from equiscope.audit.subject.promote_float64 import promote_float64
 from equiscope.audit.subject.subject import copy_in_dtype
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.program import Program, watch
-from equiscope.program.program import Step, each
+from equiscope.program.program import Ref, Step, each
 from equiscope.record import ParityStep
 
 # Steps that only move numbers: a value that they make has no numbers of its own.
@@ -33,7 +33,7 @@ MOVEMENT = {
 CASTS = {"to", "float", "double", "type_as", "type", "clone", "contiguous", "alias", "half", "bfloat16", "convert_element_type"}
 SOFTMAX = {"softmax", "_softmax", "safe_softmax", "_safe_softmax", "Softmax"}
 HIDDEN = -5e3  # scores below it are masked
-STORED = (torch.bfloat16, torch.float16, torch.float32)  # precisions of tables
+HALF = (torch.bfloat16, torch.float16)
 ONE_PRECISION = 32  # times the rounding error of one pass: where a side has one precision, a larger error is a difference
 OUTPUT = "output"  # names of recorded outputs begin so
 INFINITE = 1e30  # a masked score is minus infinity or the largest number of the dtype
@@ -62,7 +62,9 @@ class Side:
     high     numbers in float64, or in the precision of a file; low: in float32
     moving   values that depend on the input; outputs: value by name
     program  of a module; None for files. single: whether there is only the precision of a file
-    tables   leaves of the program that stand here with numbers that are not rounded (see `with_tables_of`)
+    half     whether parameters are in half precision
+    tables   values of the program that stand here with other numbers: tables that are not rounded (see `with_tables_of`), and
+             constants that the code rounds to half precision
     low_program  the program in float32; names: of the values of a file
     units    by value of a file, the rounding error of its numbers where it stores them in less than float32
     passes   the errors up to so many times the rounding error of one pass are rounding, where there is one precision
@@ -77,6 +79,7 @@ class Side:
     leaves: set[int] = field(default_factory=set)
     program: Program | None = None
     single: bool = False
+    half: bool = False
     notes: list[str] = field(default_factory=list)
     tables: dict[int, Tensor] = field(default_factory=dict)
     low_program: Program | None = None
@@ -226,10 +229,48 @@ def of_module(
     elif not narrow:
         notes = [f"{title} runs other steps in float32 than in float64, so it was judged in float64 alone."]
     moving, leaves = high.depending_on("input", "chance"), {leaf.id for leaf in high.leaves}
+    half, tables = any(p.dtype in HALF for p in model.parameters()), dict[int, Tensor]()
+    if not (half or refused):
+        high, tables = _with_rounded_constants(high, low)
     return Side(
-        title, nodes_of(high), high.values, narrow, moving, outputs, leaves, high, bool(refused), notes,
-        low_program=low,
+        title, nodes_of(high), high.values, narrow, moving, outputs, leaves, high, bool(refused), half, notes,
+        tables=tables, low_program=low,
     )  # fmt: skip
+
+
+def _with_rounded_constants(high: Program, low: Program) -> tuple[Program, dict[int, Tensor]]:
+    """The program in float64 with the constants that the code casts to half precision rounded, and these constants by value.
+
+    A cast of a constant to less than the precision of the parameters changes what the model computes; promoted casts undo that.
+    """
+    varying, rounded = high.depending_on("input", "chance", "parameter"), dict[int, Tensor]()
+    for step in high.steps:
+        value = step.outputs[0][0] if step.op in CASTS and step.outputs else None
+        if value is not None and value not in varying and high.values[value].is_floating_point():
+            t = step.call(*each(step.args, lambda x: high.values[x.id] if isinstance(x, Ref) else x), **step.kwargs)
+            if t.dtype in HALF and _is_rounded(t, high.values[value], t.dtype):
+                rounded[value] = t.double()
+    if not rounded:
+        return high, {}
+    steps, narrow = high.steps, [step for step in low.steps if step.op not in CASTS]
+    if not any(step.exits and set(step.inputs) & high.depending_on("input", "chance") for step in steps):
+        others = iter(narrow)  # numbers that Python read from such a constant
+        same = len(narrow) == sum(step.op not in CASTS for step in steps)
+        steps = [_with_numbers_of(step, next(others)) if same and step.op not in CASTS else step for step in steps]
+    program = replace(high, steps=steps)
+    with promote_float64():
+        return replace(program, values=program.run({v: t for v, t in rounded.items()}, strict=False).values), rounded
+
+
+def _with_numbers_of(step: Step, other: Step) -> Step:
+    """A step with the numbers in the arguments of the same step in float32, where they differ by more than its rounding."""
+
+    def nearer(x: Any, y: Any) -> Any:
+        if isinstance(x, list | tuple) and isinstance(y, list | tuple) and len(x) == len(y) and not hasattr(x, "_fields"):
+            return type(x)(nearer(one, two) for one, two in zip(x, y, strict=True))
+        return y if isinstance(x, float) and isinstance(y, float) and abs(x - y) > 2.0**-20 * abs(x) else x
+
+    return replace(step, args=nearer(step.args, other.args)) if step.op == other.op else step
 
 
 def nodes_of(program: Program) -> list[Node]:
@@ -294,9 +335,10 @@ def _cast(dtype: torch.dtype, x: Any) -> Any:
 
 
 def with_tables_of(b: Side, a: Side) -> Side:
-    """B with each table of float32 or half-precision numbers replaced by the equal one of A that is not rounded; a note names it.
+    """B with each table of rounded numbers replaced by the equal one of A that is not rounded; a note names it.
 
-    Rotary frequencies that one side stores in float32 and the other computes in float64 are the same numbers.
+    Rotary frequencies that one side stores in float32 and the other computes in float64 are the same numbers. Where parameters are
+    in half precision, so may tables be; beside parameters in float32, a table in half precision holds other numbers.
     """
     if a.program is None or b.program is None or b.single:  # what runs in float32 alone has no exact tables
         return b
@@ -304,12 +346,13 @@ def with_tables_of(b: Side, a: Side) -> Side:
     fixed += [1 / t for t in fixed]  # one side multiplies by frequencies, the other divides by their reciprocals
     numbers = {x for node in a.nodes if node.step is not None for x in _floats((node.step.args, node.step.kwargs))}
     fixed += [torch.tensor(x, dtype=torch.float64) for x in numbers]
+    stored = (*HALF, torch.float32) if b.half else (torch.float32,)
     changes, names = {}, []
     for leaf in b.program.leaves:
         t = leaf.value
         if leaf.kind not in ("buffer", "constant") or not t.is_floating_point():
             continue
-        dtypes = [dtype for dtype in STORED if torch.equal(t, t.to(dtype).to(t.dtype))]
+        dtypes = [dtype for dtype in stored if torch.equal(t, t.to(dtype).to(t.dtype))]
         for other in fixed if dtypes else ():
             if other.numel() == t.numel() and any(_is_rounded(t.flatten(), other.flatten(), dtype) for dtype in dtypes):
                 changes[leaf.id] = other.reshape(t.shape)
@@ -318,10 +361,10 @@ def with_tables_of(b: Side, a: Side) -> Side:
     if not changes:
         return b
     with promote_float64():
-        run = b.program.run({v: t for v, t in changes.items()}, strict=False)
+        run = b.program.run({v: t for v, t in (b.tables | changes).items()}, strict=False)
     note = f"{b.title} stores {', '.join(names[:4])}; the numbers are those of {a.title}, rounded."
     high = {v: run.values.get(v, t) for v, t in b.high.items()}
-    return replace(b, high=high, notes=[*b.notes, note], tables=changes)
+    return replace(b, high=high, notes=[*b.notes, note], tables=b.tables | changes)
 
 
 def _floats(x: Any) -> Iterator[float]:

@@ -9,13 +9,12 @@ from torch import Tensor
 from equiscope.audit.parity.alignment import difference, is_rounding, sorted_numbers
 from equiscope.audit.parity.causes.activations import CANDIDATES
 from equiscope.audit.parity.causes.finding import Finding
-from equiscope.audit.parity.causes.replayed import downstream, first_nodes, leaf_name, lookup, parameters_of, reproduces
+from equiscope.audit.parity.causes.replayed import first_nodes, leaf_name, lookup, parameters_of, reproduces
 from equiscope.audit.parity.causes.sums import before_softmax, offset, shifts
 from equiscope.audit.parity.divergence import Divergence
-from equiscope.audit.parity.sides import MOVEMENT, Node, rerun
+from equiscope.audit.parity.sides import MOVEMENT, Node
 
 NEAR = 6
-NEXT = 24  # values after a factor among which B's are sought
 TERM = 12  # steps after the divergence of which one may add a term that B lacks
 SIBLINGS = 8  # the most values of one kind that are scaled together
 
@@ -30,11 +29,13 @@ def embedding_scale(d: Divergence) -> Finding | None:
         table = parameters_of(d.a, rows)
         same = [node.value for node in d.a.nodes if node.op == rows.op and parameters_of(d.a, node) == table]
         scaled = [{v: d.a.numbers(v) * found[0] for v in values} for values in ([value], same)]
-        if not any(reproduces(d, changes) for changes in (scaled if len(same) > 1 else scaled[:1])):
+        if not any(reproduces(d, changes, far=True) for changes in (scaled if len(same) > 1 else scaled[:1])):
             continue
         width = d.a.high[value].shape[-1]
         words = in_words(found[0], width)
-        return Finding("embedding scale", "1 time the embedding", f"{words} times", f"{{0}} times {words} gives {{1}}'s numbers")
+        evidence = f"{{0}} times {words} gives {{1}}'s numbers"
+        at_a, at_b = None if value in d.a_region else value, None if found[1] in d.b_region else found[1]
+        return Finding("embedding scale", "1 time the embedding", f"{words} times", evidence, at_a, at_b)
     return None
 
 
@@ -67,22 +68,12 @@ def factor(d: Divergence) -> Finding | None:
         scaled = [{v: d.a.numbers(v) * found[0] for v in values} for values in ([value], same) if values]
         if d.a.program is not None and not any(reproduces(d, changes) for changes in scaled[: 1 + (1 < len(same) <= SIBLINGS)]):
             continue
-        if not d.whole and not _goes_on(d, value, *found):
-            continue
         if (gate := _gate(d, found[0])) is not None:
             return gate
         words = in_words(found[0], d.a.high[value].shape[-1])
         kind = "softmax scale" if before_softmax(d.a, value) else "scale"
         return Finding(kind, "1 times", f"{words} times", f"{{0}} times {words} gives {{1}}'s numbers")
     return None
-
-
-def _goes_on(d: Divergence, value: int, rate: float, other: int) -> bool:
-    """Whether A goes on from this multiple to further numbers of B: a factor that each side undoes later is no difference."""
-    scaled = {value: (d.a.numbers(value) * rate).to(d.a.high[value].dtype)}
-    later = rerun(d.a, scaled, [v for v in downstream(d.a, {value}) if d.a.is_number(v)][:NEXT])
-    hits = {d.b.source(hit) for t in later.values() if (hit := d.hit(t)) is not None}
-    return d.a.program is None or bool(hits - {d.b.source(other)})
 
 
 def _gate(d: Divergence, rate: float) -> Finding | None:
@@ -100,11 +91,12 @@ def _gate(d: Divergence, rate: float) -> Finding | None:
 
 
 def _factor(d: Divergence, value: int) -> tuple[float, int] | None:
-    """The factor from this value of A to one of the first of B."""
+    """The factor from this value of A to one of the first of B, or to one that B's step reads and that A has not."""
     mine = sorted_numbers(d.a.numbers(value)) if d.a.is_number(value) else None
     if mine is None or not bool(mine.isfinite().all()):
         return None
-    for other in d.b_region[:NEAR]:
+    read = [] if d.b_step is None else [v for v in d.b.parents(d.b_step.value) if v not in d.alignment.back]
+    for other in dict.fromkeys([*d.b_region[:NEAR], *read]):
         theirs = sorted_numbers(d.b.numbers(other)) if d.b.is_number(other) else None
         if theirs is None or theirs.shape != mine.shape or not bool(theirs.isfinite().all()):
             continue

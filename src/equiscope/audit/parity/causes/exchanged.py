@@ -168,7 +168,9 @@ def _named(d: Divergence, value: int, other: int, reader: Node | None = None) ->
     if torch.equal(d.a.numbers(value), -d.a.numbers(other)):
         return Finding("scale", f"{node.op} reads {reads[0]} as it is", "it reads -1 times this", evidence)
     follow = one in d.a.ancestors(two, 8) or two in d.a.ancestors(one, 8)
-    if (node.op in ADDITIONS and follow) or _is_skipped(d.a, one, two) or _is_skipped(d.a, two, one):
+    others = [x for v in node.inputs if v != value for x in d.a.ancestors(v, BLOCK)]
+    skipped = node.op in ADDITIONS and follow and (one in others or two in others)
+    if skipped or _is_skipped(d.a, one, two) or _is_skipped(d.a, two, one):
         return Finding("residual", f"{node.op} reads {reads[0]}", f"it reads {reads[1]}", evidence)
     return Finding("exchanged", f"{node.op} reads {reads[0]}", f"it reads {reads[1]}", evidence)
 

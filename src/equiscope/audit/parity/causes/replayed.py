@@ -10,13 +10,14 @@ from typing import Any
 
 from torch import Tensor
 
-from equiscope.audit.parity.alignment import ONE_PRECISION, STORED, difference, is_rounding, output_pairs, sorted_numbers
+from equiscope.audit.parity.alignment import ONE_PRECISION, STORED, difference, is_rounding, output_pairs, size_of, sorted_numbers
 from equiscope.audit.parity.divergence import Divergence
 from equiscope.audit.parity.sides import MOVEMENT, Node, Side, rerun
 from equiscope.program.program import Ref, leaves_of
 
 FURTHER = 200  # values after a change of which those of the other side are counted
 SEVERAL = 4  # steps that a change explains, where the models differ in several ways
+BEFORE = 48  # values before the divergence of which those of B may be multiples
 NEXT = 24  # values after each change in which the other side's numbers are sought
 
 
@@ -80,7 +81,10 @@ def _same_outputs(d: Divergence, changes: dict[int, Tensor]) -> bool:
 
 
 def steps_explained(d: Divergence, changes: dict[int, Tensor]) -> int:
-    """How many steps of B are explained by A with these values; none unless all that the change alters comes to numbers of B."""
+    """How many steps of B are explained by A with these values; none unless all that the change alters comes to numbers of B.
+
+    None either where all these numbers are multiples of A's own: a factor at another place is no difference.
+    """
     assert d.b_step is not None
     results = changes | rerun(d.a, changes, _later(d, changes)[:FURTHER])
     hits = {value: hit for value, t in results.items() if (hit := d.hit(t)) is not None}
@@ -89,8 +93,22 @@ def steps_explained(d: Divergence, changes: dict[int, Tensor]) -> int:
         if node.value in found:
             found.update(value for value in node.inputs if value in d.b.moving and value not in d.b_explained)
     steps = [value for value in found if value in d.b.maker and d.b.maker[value].op not in MOVEMENT and d.b.is_number(value)]
-    whole = d.b_step.value in found and not _reaches_outputs(d.a, changes, hits)
-    return len(steps) if whole else 0
+    if d.b_step.value not in found or _reaches_outputs(d.a, changes, hits):
+        return 0
+    read = [x for v in d.a_region for x in (v, *d.a.parents(v))]
+    near = dict.fromkeys([*d.a.ancestors(d.a_step.value, BEFORE), *read])
+    own = [t / size_of(t) for v in near if d.a.is_number(v) and (t := sorted_numbers(d.a.numbers(v))) is not None]
+    return 0 if all(_is_multiple(d.b.numbers(hit), own) for hit in set(hits.values())) else len(steps)
+
+
+def _is_multiple(t: Tensor, own: list[Tensor]) -> bool:
+    """Whether the numbers of a tensor are a multiple of those of another one. own: these, sorted and of norm 1."""
+    numbers = sorted_numbers(t)
+    for one in (numbers, -numbers.flip(0)) if numbers is not None else ():
+        unit = one / size_of(one)
+        if any(other.shape == unit.shape and is_rounding(difference(other, unit)) for other in own):
+            return True
+    return False
 
 
 def _reaches_outputs(side: Side, changes: Iterable[int], hits: Collection[int]) -> bool:
