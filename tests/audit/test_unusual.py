@@ -35,6 +35,9 @@ def test_a_function_that_holds_the_model_is_copied_with_it():
     copy = deepcopy(model).double()
     assert copy(X.double()).dtype == torch.float64
     assert torch.allclose(copy(X.double()).float(), model(X), atol=1e-6)
+    audit = check(model.double(), X.double(), properties=["gradient", "dtype"], effort="quick", proof=False)
+    assert audit["gradient"].holds
+    assert audit["dtype"].holds
 
 
 def test_a_mask_is_irregular_where_a_block_ends():

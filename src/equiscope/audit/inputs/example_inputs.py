@@ -39,13 +39,13 @@ class ExampleInputs:
         return ", ".join(f"{n} {list(v.shape)}" if isinstance(v, Tensor) else n for n, v in symbols.items()) or "nothing"
 
 
-def inputs_for(model: nn.Module, config: Any = None, seed: int = 0) -> ExampleInputs:
-    """Inputs that this model accepts. config: the model's own by default.
+def inputs_for(model: nn.Module, seed: int = 0) -> ExampleInputs:
+    """Inputs that this model accepts.
 
     raises  InputError where the model rejects all candidates, with each candidate and the model's message
     """
     generator = Generator().manual_seed(seed)
-    config = getattr(model, "config", None) if config is None else config
+    config = getattr(model, "config", None)
     if hasattr(model, "spec") and hasattr(model, "moving_parts"):
         candidates = _equiscope_model(model, generator)
     elif hasattr(config, "model_type"):

@@ -7,7 +7,6 @@ positions later point to positions in too low a precision. Every precision gets 
 low precision represents them exactly.
 """
 
-import copy
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from equiscope.audit.diagnose.localize import Event, events
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided, max_error
 from equiscope.audit.statements.pairs import error
 from equiscope.audit.subject import ModelError, Outputs, Pass, Subject, copy_in_dtype, randomize_parameters
+from equiscope.audit.subject.deepcopy import deepcopy
 from equiscope.audit.subject.outputs import finite
 from equiscope.program.attended.calls import scoped
 from equiscope.program.modes import Operations
@@ -82,7 +82,7 @@ class _Drift:
 
     def run(self, dtype: torch.dtype, random: bool = False, keep_buffers: bool = False) -> Pass:
         """The model after `.to(dtype)`; in its own precision, as it is. keep_buffers: buffers stay in float32."""
-        model = copy_in_dtype(self.subject.model, dtype) if dtype == torch.float64 else copy.deepcopy(self.subject.model)
+        model = copy_in_dtype(self.subject.model, dtype) if dtype == torch.float64 else deepcopy(self.subject.model)
         if dtype not in (torch.float64, self.subject.dtype):
             model.to(dtype)
         if keep_buffers:
@@ -198,8 +198,8 @@ def _jitter(t: Tensor, generator: Generator) -> Tensor:
     return t.detach().double() * (1 + noise * 2.0**-9)
 
 
-def wrong_angles_from(model: torch.nn.Module, names: Sequence[str], dtype: torch.dtype, angle: float = ANGLE) -> int | None:
-    """The distance from which the angle of a rotation is off by more than `angle`, where buffers are its frequencies.
+def wrong_angles_from(model: torch.nn.Module, names: Sequence[str], dtype: torch.dtype) -> int | None:
+    """The distance from which the angle of a rotation is off by more than ANGLE, where buffers are its frequencies.
 
     names    of buffers; frequencies are recognised by their form: one axis, positive, at most pi, and falling or rising throughout
     returns  None where none has that form, or where the cast leaves them as they are
@@ -212,7 +212,7 @@ def wrong_angles_from(model: torch.nn.Module, names: Sequence[str], dtype: torch
         steps = b.diff()
         if bool((steps < 0).all()) or bool((steps > 0).all()):
             largest = max(largest, float((b - b.to(dtype).double()).abs().max()))
-    return math.ceil(angle / largest) if largest > 0 else None
+    return math.ceil(ANGLE / largest) if largest > 0 else None
 
 
 def _buffers(model: torch.nn.Module) -> Iterator[str]:
@@ -268,13 +268,13 @@ def _first_fault(exact: Pass, run: Pass, inputs: Inputs, far: bool, dtype: torch
     return type(run.model).__name__
 
 
-def with_gap(inputs: Inputs, gap: int = FAR) -> Inputs:
-    """The second half of the tokens at positions larger by `gap`."""
+def with_gap(inputs: Inputs) -> Inputs:
+    """The second half of the tokens at positions larger by FAR."""
 
     def later(at: Tensor, axis: int) -> Tensor:
         moved = at.clone()
         n = at.shape[axis]
-        moved.narrow(axis, n // 2, n - n // 2).add_(gap)
+        moved.narrow(axis, n // 2, n - n // 2).add_(FAR)
         return moved
 
     moved = inputs.each(lambda at: later(at, -1), "position_ids").each(lambda at: later(at, -2), "coordinates")

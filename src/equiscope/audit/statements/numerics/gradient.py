@@ -8,7 +8,6 @@ Some models are given exactly at a kink: a residual branch that begins as zero l
 There the derivatives to the two sides differ, and no gradient equals their mean. Then the test is repeated nearby.
 """
 
-import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
 from equiscope.audit.subject import ModelError, Pass, Subject
+from equiscope.audit.subject.deepcopy import deepcopy
 from equiscope.program.hooks import hooked
 from equiscope.record import Row
 from equiscope.record.audit import Verdict
@@ -72,7 +72,7 @@ class Gradient(MeasuredProperty):
     def measure(self, subject: Subject, tolerance: float, count: int) -> Row:
         run = subject.in_dtype(torch.float64)
         if run.model is subject.model:
-            run.model = copy.deepcopy(run.model)  # the parameters are perturbed, never the user's own
+            run.model = deepcopy(run.model)  # the parameters are perturbed, never the user's own
         trainable = {n: p for n, p in run.model.named_parameters() if p.requires_grad and p.is_floating_point()}
         float_inputs = _float_inputs(run.inputs)
         derivatives = {}

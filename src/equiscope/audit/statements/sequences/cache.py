@@ -20,7 +20,6 @@ from equiscope.audit.statements.sequences.padding import mask_name, ragged
 from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import ModelError, Pass, Subject, arguments, first_tokens
 from equiscope.audit.subject.outputs import SelectedOutputs
-from equiscope.errors import InputError
 from equiscope.record.audit import Claimed
 from equiscope.symmetry import Inputs
 
@@ -150,15 +149,6 @@ def _is_encoder(subject: Subject) -> bool:
 
 
 CachedRun = Callable[[nn.Module, Inputs, list[int], Subject], dict[str, Tensor]]
-
-
-def _no_cache_reason(model: nn.Module) -> str:
-    """Why one of our models keeps no cache; empty where it does."""
-    try:
-        model.caches() if callable(getattr(model, "caches", None)) else None  # type: ignore[operator]
-    except InputError as error:
-        return str(error)
-    return ""
 
 
 def _cached_run(model: nn.Module) -> CachedRun | None:
