@@ -1,6 +1,6 @@
 """Labelled texts: each text with a class, with several labels, or with numbers, from tables or from folders of classes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -12,7 +12,7 @@ from equiscope.data.files import find_files, member_name, sources
 from equiscope.data.groups import Groups, held_out
 from equiscope.data.sampler import Sampler, derived_seed
 from equiscope.data.split_folders import one_part, spread
-from equiscope.data.tables import records, separator_notes
+from equiscope.data.tables import separator_notes
 from equiscope.data.targets import (
     ADVICE,
     WAY,
@@ -26,7 +26,7 @@ from equiscope.data.targets import (
     target_kind,
     target_of,
 )
-from equiscope.data.texts import TABLES, check_kind, decoded, files, is_text_file, kind_of, lines_of, members, parsed
+from equiscope.data.texts import TABLES, check_kind, decoded, files, is_text_file, kind_of, lines_of, members, table_rows
 from equiscope.errors import InputError
 from equiscope.record import DataFile
 
@@ -167,10 +167,11 @@ def read(paths: Sequence[Path], config: Texts, labelled: bool = True) -> list[La
     """
     faults = Faults(ADVICE)
     found: list[LabelledText] = []
+    wanted = [config.field, *([*target_columns(config), *config.metadata] if labelled else [])]
+    way = WAY.format(what="the text")
     for path in files(paths):
         for name, content in members(path):
-            kind = kind_of(name)
-            if kind not in TABLES:
+            if kind_of(name) not in TABLES:
                 text = ""
                 with faults.caught(name):
                     check_kind(name)
@@ -182,7 +183,7 @@ def read(paths: Sequence[Path], config: Texts, labelled: bool = True) -> list[La
                     faults.add(f"{name} lies in no folder that could be its class. Give a table, or a folder for each class.", name)
                 found.append(LabelledText(text, target, name))
                 continue
-            for where, row in _rows(content, name, kind, config, labelled, faults):
+            for where, row in table_rows(lines_of(content, name), name, wanted, way, faults, CELL):
                 one = _example(where, row, config, labelled)
                 faults.add(one, where) if isinstance(one, str) else found.append(one)
     known = {where for places in faults.found.values() for where in places[1:]}
@@ -193,23 +194,6 @@ def read(paths: Sequence[Path], config: Texts, labelled: bool = True) -> list[La
     if not found:
         raise InputError(f"{', '.join(map(str, paths))} has no text in it. Give a file that has some.")
     return found
-
-
-def _rows(
-    content: Any, name: str, kind: str, config: Texts, labelled: bool, faults: Faults
-) -> Iterator[tuple[str, Any]]:  # fmt: skip
-    if kind in (".csv", ".tsv"):
-        wanted = [config.field, *([*target_columns(config), *config.metadata] if labelled else [])]
-        way = WAY.format(what="the text")
-        for line, row in records(lines_of(content, name, 2**18), name, wanted, way, CELL, faults):
-            yield f"{name}, line {line}", row
-        return
-    for number, one in enumerate(lines_of(content, name, 2**18), 1):
-        if one.strip():
-            where, found = f"{name}, line {number}", list[Any]()
-            with faults.caught(where):
-                found.append(parsed(one, where))
-            yield from ((where, value) for value in found)
 
 
 def _example(where: str, row: Any, config: Texts, labelled: bool) -> LabelledText | str:

@@ -1,6 +1,6 @@
 """Table rows: examples that are rows of a table of numbers and categories, each with a class, labels or numbers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,13 +9,11 @@ from msgspec import Struct
 
 from equiscope.data.faults import Faults
 from equiscope.data.labelled_texts import LabelledText, LabelledTexts
-from equiscope.data.tables import records
 from equiscope.data.targets import ADVICE, OtherCells, check_targets, other_cells, target_columns, target_of
-from equiscope.data.texts import TABLES, kind_of, lines_of, members, parsed
+from equiscope.data.texts import TABLES, kind_of, lines_of, members, table_rows
 from equiscope.errors import InputError
 
 Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
-CELL = 2**17  # characters of a cell
 WAY = "Set data.columns to those that are read, and data.label, data.labels or data.numbers to what is predicted."
 
 
@@ -91,36 +89,28 @@ def read(paths: Sequence[Path], config: Tabular, labelled: bool = True) -> list[
     """
     found: list[LabelledText] = []
     faults = Faults(ADVICE)
+    wanted = [*config.columns, *(target_columns(config) if labelled else [])]
+    way = WAY if labelled else "Give a table with the columns that the run reads."
     for path in paths:
         for name, content in members(path):
-            for where, row in _rows(content, name, config, labelled, faults):
+            if kind_of(name) not in TABLES:
+                faults.add(f"{name} is no table (.csv, .tsv, .jsonl).", name)
+                continue
+            for where, row in table_rows(lines_of(content, name), name, wanted, way, faults):
                 with faults.caught(where):
-                    target = target_of(config, row, where) if labelled else None
-                    cells = tuple("" if row.get(one) is None else str(row[one]).strip() for one in config.columns)
-                    if not any(cells):
-                        raise InputError(f"{where} has nothing in any of the columns {', '.join(config.columns)}.")
-                    others = other_cells(config, row) if labelled else OtherCells()
-                    found.append(LabelledText(cells, target, where, others))
+                    found.append(_example(where, row, config, labelled))
     faults.check()
     if not found:
         raise InputError(f"{', '.join(map(str, paths))} has no row in it. Give a table that has some.")
     return found
 
 
-def _rows(content: Any, name: str, config: Tabular, labelled: bool, faults: Faults) -> Iterator[tuple[str, dict[str, Any]]]:
-    wanted, kind = [*config.columns, *(target_columns(config) if labelled else [])], kind_of(name)
-    if kind not in TABLES:
-        faults.add(f"{name} is no table (.csv, .tsv, .jsonl).", name)
-    elif kind in (".csv", ".tsv"):
-        way = WAY if labelled else "Give a table with the columns that the run reads."
-        for line, row in records(lines_of(content, name, 2**18), name, wanted, way, CELL, faults):
-            yield f"{name}, line {line}", row
-    else:
-        for number, one in enumerate(lines_of(content, name, 2**18), 1):
-            where = f"{name}, line {number}"
-            if one.strip():
-                with faults.caught(where):
-                    row = parsed(one, where)
-                    if not isinstance(row, dict) or not any(column in row for column in config.columns):
-                        raise InputError(f"{where} has none of the columns {', '.join(config.columns)}.")
-                    yield where, row
+def _example(where: str, row: Any, config: Tabular, labelled: bool) -> LabelledText:
+    """The example of a row. Raises InputError if it has nothing to read, or no target."""
+    if not isinstance(row, dict) or not any(column in row for column in config.columns):
+        raise InputError(f"{where} has none of the columns {', '.join(config.columns)}.")
+    target = target_of(config, row, where) if labelled else None
+    cells = tuple("" if row.get(one) is None else str(row[one]).strip() for one in config.columns)
+    if not any(cells):
+        raise InputError(f"{where} has nothing in any of the columns {', '.join(config.columns)}.")
+    return LabelledText(cells, target, where, other_cells(config, row) if labelled else OtherCells())

@@ -21,7 +21,6 @@ Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 LINES = (".conll", ".conllu", ".bio", ".iob", ".iob2", ".tsv", ".txt")
 LISTS = (".jsonl", ".ndjson")
 CONLLU = (2, 4)  # columns of the word and of its part of speech
-STRETCH = 2**18
 
 
 class Tags(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="tags", tag_field="task"):
@@ -110,7 +109,7 @@ def read(paths: Sequence[Path], config: Tags, labelled: bool = True) -> list[Lab
     faults = Faults(ADVICE)
     for path in files(paths):
         for name, content in members(path):
-            kind, lines = kind_of(name), lines_of(content, name, STRETCH)
+            kind, lines = kind_of(name), lines_of(content, name)
             texts: Iterable[LabelledText | str]
             if kind in LISTS:
                 rows = ((f"{name}, line {n}", line) for n, line in enumerate(lines, 1) if line.strip())

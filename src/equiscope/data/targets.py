@@ -15,8 +15,8 @@ from equiscope.budgets import archive, undamaged
 from equiscope.data.faults import Faults
 from equiscope.data.files import is_archive, is_hidden
 from equiscope.data.split_folders import ABOUT
-from equiscope.data.tables import records, table
-from equiscope.data.texts import TABLES, decoded, kind_of, parsed
+from equiscope.data.tables import table
+from equiscope.data.texts import TABLES, decoded, kind_of, parsed, table_rows
 from equiscope.errors import InputError
 
 ADVICE = "Correct these lines, or take them out."
@@ -206,7 +206,7 @@ def listed_files(named: FileTable, config: TargetColumns, labelled: bool = True)
     found: list[ListedFile] = []
     faults = Faults(ADVICE)
     targets: dict[Path, Any] = {}
-    for where, row in _rows(named.read(), named.name, wanted, faults):
+    for where, row in table_rows(io.StringIO(named.read()), named.name, wanted, WAY.format(what="the file names"), faults):
         name = row.get(config.field) if isinstance(row, dict) else None
         if not isinstance(name, str) or not name.strip():
             has = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
@@ -258,15 +258,3 @@ def _has_columns(text: str, name: str, columns: Sequence[str]) -> bool:
     except InputError:
         return False
     return isinstance(row, dict) and set(columns) <= row.keys()
-
-
-def _rows(text: str, name: str, wanted: Sequence[str], faults: Faults) -> list[tuple[str, Any]]:
-    if kind_of(name) in (".csv", ".tsv"):
-        each = records(io.StringIO(text), name, wanted, WAY.format(what="the file names"), faults=faults)
-        return [(f"{name}, line {line}", row) for line, row in each]
-    lines = ((f"{name}, line {number}", line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
-    found = []
-    for where, line in lines:
-        with faults.caught(where):
-            found.append((where, parsed(line, where)))
-    return found

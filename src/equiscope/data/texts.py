@@ -16,7 +16,7 @@ from equiscope.budgets import DAMAGED, OPENERS, Limited, archive, unfolded
 from equiscope.data.faults import SHOWN, Faults
 from equiscope.data.files import find_files, is_archive, is_hidden, open_file
 from equiscope.data.split_folders import ABOUT, no_parts
-from equiscope.data.tables import records
+from equiscope.data.tables import CELL, records
 from equiscope.errors import InputError, did_you_mean, sentences
 
 TEI = "{http://www.tei-c.org/ns/1.0}"
@@ -205,7 +205,7 @@ def _sixteen_bits(content: bytes) -> str:
     return ""
 
 
-def lines_of(file: Readable, name: str, stretch: int) -> Iterator[str]:
+def lines_of(file: Readable, name: str, stretch: int = STRETCH) -> Iterator[str]:
     """The lines of a file, with their line ends."""
     rest = ""
     for text in _decoded(file, name, stretch):
@@ -274,6 +274,25 @@ def _field(line: str, field: str, where: str) -> str:
         way = f"Set data.field to one of: {', '.join(texts)}." if texts else 'Correct the line: {"text": "what is written"}.'
         raise InputError(f"{where} has no text {field!r}. {way}")
     return row[field]
+
+
+def table_rows(
+    lines: Iterable[str], name: str, wanted: Sequence[str], way: str, faults: Faults, most: int = CELL
+) -> Iterator[tuple[str, Any]]:  # fmt: skip
+    """The rows of a table, each with its file and line: cells by column name; of JSONL, whatever the line holds.
+
+    wanted, way, most  as in `tables.table`; faults: to which lines that cannot be read are added
+    """
+    if kind_of(name) in (".csv", ".tsv"):
+        for line, row in records(lines, name, wanted, way, most, faults):
+            yield f"{name}, line {line}", row
+        return
+    for number, one in enumerate(lines, 1):
+        if one.strip():
+            where, found = f"{name}, line {number}", list[Any]()
+            with faults.caught(where):
+                found.append(parsed(one, where))
+            yield from ((where, value) for value in found)
 
 
 def parsed(line: str, where: str) -> Any:

@@ -231,9 +231,9 @@ def percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def _names(rows: list[Row], most: int = 5) -> str:
+def _names(rows: list[Row]) -> str:
     names = [row.name for row in rows]
-    return ", ".join(names) if len(names) <= most else f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
+    return ", ".join(names) if len(names) <= 5 else f"{', '.join(names[:4])} and {len(names) - 4} more"
 
 
 def _bare(text: str) -> str:

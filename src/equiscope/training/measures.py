@@ -145,9 +145,9 @@ def f1(name: str, true: np.ndarray, predicted: np.ndarray) -> Measure:
     return Measure(name, np.concatenate([true * predicted, predicted, true], -1), _f1)
 
 
-def exponential(name: str, of: Measure, scale: float = 1.0) -> Measure:
-    """exp(of * scale), such as a perplexity of a loss."""
-    return Measure(name, of.sums, lambda sums: np.exp(np.minimum(of.value(sums) * scale, 700.0)))
+def exponential(name: str, of: Measure) -> Measure:
+    """exp(of), such as a perplexity of a loss."""
+    return Measure(name, of.sums, lambda sums: np.exp(np.minimum(of.value(sums), 700.0)))
 
 
 def scaled(name: str, of: Measure, scale: float) -> Measure:

@@ -38,12 +38,8 @@ class ColumnTokens(Struct, frozen=True, kw_only=True):
         """The token of a cell, 0 for unknown."""
         if not self.edges:
             return 1 + self.values.index(cell) if cell in self.values else 0
-        number = self.number(cell)
+        number = number_in(cell)
         return 0 if number is None else 1 + bisect(self.edges, number)
-
-    def number(self, cell: str) -> float | None:
-        """The number in a cell; None where there is none."""
-        return _number(cell)
 
 
 class MetadataColumns(Struct, frozen=True, kw_only=True):
@@ -60,13 +56,13 @@ class MetadataColumns(Struct, frozen=True, kw_only=True):
         found = []
         if names and (missing := sum(len(row) != len(names) for row in rows)):
             raise InputError(
-                f"data.metadata names {', '.join(names)}, which are columns of a table, but {missing} training examples are not "
-                "from a table. Give .csv, .tsv or .jsonl, or leave data.metadata out."
+                f"{where} names {', '.join(names)}, which are columns of a table, but {missing} training examples are not from a "
+                f"table. Give .csv, .tsv or .jsonl, or leave {where} out."
             )
         for k, name in enumerate(names):
             cells = [row[k] for row in rows if row[k]]
             different = sorted(set(cells))
-            numbers = [_number(cell) for cell in cells]
+            numbers = [number_in(cell) for cell in cells]
             if len(different) < 2:
                 raise InputError(f"{where} names {name!r}, which has {len(different)} value in the training part. Leave it out.")
             if len(different) >= MANY and None not in numbers:
@@ -107,7 +103,8 @@ class MetadataColumns(Struct, frozen=True, kw_only=True):
         return read_settings(folder / FILE, cls, "how this run reads the columns beside an example") if names else cls()
 
 
-def _number(cell: str) -> float | None:
+def number_in(cell: str) -> float | None:
+    """The finite number in a cell; None where there is none."""
     try:
         number = float(cell)
     except ValueError:

@@ -20,7 +20,7 @@ from equiscope.training import answers
 from equiscope.training.answer_task import AnswerTask
 from equiscope.training.answers import Answer
 from equiscope.training.measures import Outcomes
-from equiscope.training.metadata_columns import MetadataColumns
+from equiscope.training.metadata_columns import MetadataColumns, number_in
 from equiscope.training.recipe import Recipe
 from equiscope.training.task import NEW, Batch, ModelInputs, Prediction
 
@@ -111,7 +111,7 @@ class RowsTask(AnswerTask):
         found = [self.read_columns.one_hot(tokens).numpy()[:, self._of_values()]]
         for k, column in enumerate(self.read_columns.columns):
             if column.edges:
-                numbers = [column.number(row.text[k]) for row in self.rows.parts[part]]
+                numbers = [number_in(row.text[k]) for row in self.rows.parts[part]]
                 middle = column.edges[len(column.edges) // 2]
                 found.append(np.array([middle if number is None else number for number in numbers])[:, None])
         return np.concatenate(found, -1), self.targets[part]

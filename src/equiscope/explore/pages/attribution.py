@@ -95,13 +95,13 @@ def attribution(
     )  # fmt: skip
 
 
-def of_experiment(experiment: Experiment, sequences: Sequence[TokenSequence], title: str = "", name: str = "") -> Attribution:
+def of_experiment(experiment: Experiment, sequences: Sequence[TokenSequence], title: str = "") -> Attribution:
     """Explain the first metric of an experiment.
 
     sequences  labels of its tokens; the first one that fits is taken
     raises     InputError without a metric, and where no attention is read
     """
-    name = name or type(experiment.model).__name__
+    name = type(experiment.model).__name__
     return _explained(experiment, sequences, title or name, name, ())[0]
 
 

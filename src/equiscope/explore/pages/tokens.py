@@ -163,10 +163,10 @@ def _picture(path: Path | None) -> PictureTokens:
     )  # fmt: skip
 
 
-def _shape(size: tuple[int, int], side: int, long: int = 2) -> tuple[int, int]:
+def _shape(size: tuple[int, int], side: int) -> tuple[int, int]:
     """A square, or twice as long as wide where the picture is long."""
     high, wide = size
-    return (side * long if high > LONG * wide else side), (side * long if wide > LONG * high else side)
+    return (side * 2 if high > LONG * wide else side), (side * 2 if wide > LONG * high else side)
 
 
 def _cut(image: Tensor, side: int) -> PictureCut:

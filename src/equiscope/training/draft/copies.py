@@ -27,10 +27,10 @@ BANDS, ROWS = 16, 4  # of a MinHash signature: two texts of similarity 0.8 are c
 PRIME = (1 << 61) - 1
 
 
-def picture_copies(small: np.ndarray, compared: int = COMPARED) -> Groups:
+def picture_copies(small: np.ndarray) -> Groups:
     """Pictures that are nearly equal. small: [N, SHADES * SHADES] shades of grey; the lightest of all counts as 255."""
     groups = Groups(len(small))
-    if len(small) > compared:
+    if len(small) > COMPARED:
         groups.join_equal(pixels.tobytes() for pixels in small)
         return groups
     x = torch.from_numpy(small).float() * (255 / max(1, small.max()))

@@ -1,7 +1,5 @@
 """Labelled texts: each with a class or a number, in a table or in folders of classes."""
 
-import csv
-import io
 import itertools
 import math
 import os
@@ -29,7 +27,7 @@ from equiscope.training.draft.draft import (
     token_comments,
     token_fields,
 )
-from equiscope.training.draft.table_file import CLASSES
+from equiscope.training.draft.table_file import CLASSES, table_text
 
 ENOUGH = 100_000  # texts: of fewer, fine-tuning is proposed
 LETTERS = 2.5  # characters of a piece, of texts with many short or rare words
@@ -171,7 +169,7 @@ def _parted(
                 "that belong together. Give more texts that differ."
             )
         cells = [(texts[row], values[row], *(column[row] for column in more.values())) for row in rows]
-        draft.files[name] = _table((*columns, *more), cells)
+        draft.files[name] = table_text((*columns, *more), cells)
     draft.data = {"task": "texts", **names, **{key: value for key, value in draft.data.items() if key not in ("task", "train")}}
     if counts:
         draft.data["label"] = columns[1]
@@ -227,14 +225,6 @@ def _leaks(part: str, texts: Sequence[str], train: Sequence[str]) -> list[str]:
         f"{counted(len(pairs), 'text')} of the {part} part are nearly copies of texts to learn from, such as {shown}: what is "
         "measured on that part is too good."
     ]
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 def targets_of(columns: Mapping[str, Sequence[str]]) -> tuple[str | None, list[str]]:

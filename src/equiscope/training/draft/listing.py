@@ -17,7 +17,7 @@ from equiscope.data.sound_files import is_sound
 from equiscope.data.split_folders import same_inner
 from equiscope.errors import InputError
 from equiscope.training.draft.draft import counted, listed, number_ranges
-from equiscope.training.draft.table_file import TableRows
+from equiscope.training.draft.table_file import TableRows, table_text
 
 LEAST = 4  # files of a class, for three parts
 FEWEST = 20  # files with numbers, for three parts
@@ -204,8 +204,4 @@ def moved(content: str, folder: Path) -> str:
 
 
 def _table(header: Sequence[str], rows: Iterable[tuple[Path, Sequence[str]]], folder: Path = Path()) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows((os.path.relpath(file, folder), *cells) for file, cells in rows)
-    return text.getvalue()
+    return table_text(header, ((os.path.relpath(file, folder), *cells) for file, cells in rows))

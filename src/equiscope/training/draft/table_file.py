@@ -1,8 +1,9 @@
 """Table file: the columns and rows of a .csv, .tsv or .jsonl file that is looked at, and every line that does not fit."""
 
+import csv
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,3 +114,10 @@ def _cell(value: Any) -> str:
     if isinstance(value, list):
         return ";".join(map(str, value))
     return "" if value is None else str(value)
+
+
+def table_text(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of commas: a line of names, and the rows."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([names, *rows])
+    return text.getvalue()
