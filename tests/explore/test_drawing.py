@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 import torch
+from tests.pairwise import few
 
 import equiscope as eq
 from equiscope import attention
@@ -50,6 +51,7 @@ ODD = {
     "gated": Spec(16, 20, block=Block(Attention(heads=2), Norm("rms", "post"), FeedForward(24, "silu", False, True)), outputs=20),
 }  # fmt: skip
 SPECS = {**{name: make() for name, make in PRESETS.items()}, **ODD}
+NAMES = [*ODD, *few(PRESETS, 4)]
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +80,7 @@ def of(content, kind):
 
 
 # --- laws over every spec ---------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_parameter_is_counted_once(drawn, name):
     model = meta(SPECS[name])
     total = sum(p.numel() for p in model.parameters())
@@ -86,7 +88,7 @@ def test_every_parameter_is_counted_once(drawn, name):
     assert sum(box.total for box in drawn(name).boxes) == total
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_whole_keeps_what_derive_says(drawn, name):
     found = [(s.action, s.holds, s.reason) for s in drawn(name).claims]
     assert found == [(c.action, c.holds, c.reason) for c in derive(meta(SPECS[name]))]
@@ -94,7 +96,7 @@ def test_the_whole_keeps_what_derive_says(drawn, name):
         assert stand.holds or stand.boxes, "somebody notices it"
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_box_keeps_what_its_module_keeps(drawn, name):
     model = meta(SPECS[name])
     for box in drawn(name).boxes:
@@ -107,7 +109,7 @@ def test_every_box_keeps_what_its_module_keeps(drawn, name):
             assert broken(box) <= own.union(*(broken(b) for b in drawn(name).boxes if b.inside == box.id)), (box.id, parts)
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_step_belongs_to_a_box_and_runs_on_the_pool(drawn, name):
     content = drawn(name)
     owned = {step for box in content.boxes for step in box.steps}
@@ -126,7 +128,7 @@ def test_every_step_belongs_to_a_box_and_runs_on_the_pool(drawn, name):
     assert not [leaf.id for leaf in content.program.leaves if leaf.kind == "opaque"]
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", NAMES)
 def test_boxes_links_and_frames_fit_together(drawn, name):
     content = drawn(name)
     boxes = {box.id: box for box in content.boxes}
@@ -141,7 +143,7 @@ def test_boxes_links_and_frames_fit_together(drawn, name):
     assert msgspec.json.decode(msgspec.json.encode(content), type=Drawing) == content
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", NAMES)
 def test_frames_repeat_as_often_as_there_are_layers(drawn, name):
     content = drawn(name)
     outer = {f.id: f.repeat for f in content.frames}

@@ -27,9 +27,11 @@ RECIPES = sorted(FOLDER.glob("*.toml"))
 GENERATED = FOLDER / "synthetic" / "copy.toml"  # reads no data; the others of its folder differ in their data alone
 TABLES = sorted((FOLDER / "tables").glob("*.toml"))  # their data is made of packages
 SMALL = [*RECIPES, GENERATED, *(path for path in TABLES if "[small]" in path.read_text(encoding="utf-8"))]
-# of each task the first recipe runs by default; of texts to continue one whose tokens need not be learned
+# by default one recipe of texts to continue, whose tokens need not be learned, one of molecules, and the first of each task that
+# tests/training/test_formats.py does not train, evaluate and ask
 TASK_OF = {path: tomllib.loads(path.read_text(encoding="utf-8"))["data"]["task"] for path in SMALL}
-FIRST = ({task: path for path, task in reversed(TASK_OF.items())} | {"language": FOLDER / "shakespeare-char-cpu.toml"}).values()
+BY_TASK = {task: path for path, task in reversed(TASK_OF.items())} | {"language": FOLDER / "shakespeare-char-cpu.toml"}
+FIRST = [BY_TASK[task] for task in ("language", "molecules", "synthetic", "tags")]
 QUICK = ("--set", "budget.steps=6", "--set", "optimiser.warmup=1", "--set", "evaluation.every=6")
 
 

@@ -18,6 +18,7 @@ from equiscope.models import Baseline, Network
 from equiscope.record import read_run, run_report
 from equiscope.training import fit, load_task, open_task, read_recipe, recipe, resolve_spec
 from equiscope.training.reading import altered
+from tests.pairwise import each_value
 from tests.training.small import files, plain, told
 from tests.training.test_images import plain as pictures
 from tests.training.test_sounds import DIGITS, digits
@@ -120,8 +121,10 @@ def test_a_killed_run_of_each_is_the_run_that_would_have_been(tmp_path):
         assert files(other) == files(one)
 
 
-@pytest.mark.parametrize("name", MADE)
-@pytest.mark.parametrize("engine", [{"precision": "bfloat16"}, {"products": "onednn", "recompute": True}])
+@each_value(
+    pytest.mark.parametrize("name", list(MADE)),
+    pytest.mark.parametrize("engine", [{"precision": "bfloat16"}, {"products": "onednn", "recompute": True}]),
+)
 def test_it_is_computed_in_every_way_that_one_process_has(name, engine, tmp_path):
     more = {"engine": engine, "optimiser": {"kind": "muon", "average": 0.9}, "evaluation": {"samples": 0}}
     found = recipe(altered(MADE[name](tmp_path), more))

@@ -24,6 +24,7 @@ from equiscope.tokens.tokenizer import by_characters
 from equiscope.training import Watcher, fit, loop, open_task, recipe
 from equiscope.training.engine import Diverged, TrainingEngine
 from equiscope.training.language import LanguageTask
+from tests.pairwise import few
 from tests.training.small import files, plain, small, told
 from tests.training.small import text as small_text
 
@@ -546,7 +547,7 @@ def test_a_run_begins_with_the_weights_of_another_run(tmp_path):
     assert scores[1][0].values == min((score.values for score in scores[0]), key=lambda values: values["loss"])
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
+@pytest.mark.parametrize("family", few(["gpt2", "llama"], 1))
 def test_a_run_begins_with_the_weights_of_a_checkpoint_of_the_world(tmp_path, family):
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(1)

@@ -37,9 +37,11 @@ def test_what_was_confirmed_without_us_is_found_again(name):
 def test_a_rope_that_depends_on_the_length_breaks_causality_and_the_cache():
     model = sweep.tiny_model("LlamaForCausalLM", rope_parameters={"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0},
                        max_position_embeddings=8)  # fmt: skip
-    assert {"causal", "cache"} <= broken(sweep.audit_of(model, sweep.WORDS, "quick"))
-    short = sweep.audit_of(model, sweep.WORDS[:, :7], "quick")
-    assert short["causal"].verdict == "holds"
+    asked = {"actions": [], "effort": "quick", "pick": "logits", "proof": False}
+    audit = sweep.check(model, kwargs={"input_ids": sweep.WORDS}, properties=["causal", "cache"], **asked)
+    assert broken({row.name: row for row in audit}) >= {"causal", "cache"}
+    short = sweep.check(model, kwargs={"input_ids": sweep.WORDS[:, :7]}, properties=["causal"], **asked)
+    assert short.rows[0].verdict == "holds"
 
 
 def test_all_generating_classes_are_tried_and_most_can_be_built():
