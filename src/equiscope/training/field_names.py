@@ -3,6 +3,7 @@
 import dataclasses
 import typing
 from collections.abc import Iterator
+from functools import cache
 
 import msgspec
 
@@ -20,7 +21,7 @@ def resolved(name: str, task: str) -> str:
 
     raises  InputError if there is no such field, or several
     """
-    known = list(names(task))
+    known = names(task)
     if name in known or name.startswith("model.encoder."):
         return name
     ends = matching(name, task)
@@ -37,8 +38,13 @@ def matching(name: str, task: str) -> list[str]:
     return [path for path in names(task) if path.endswith(f".{name}")]
 
 
-def names(task: str) -> Iterator[str]:
+@cache
+def names(task: str) -> tuple[str, ...]:
     """The dotted name of every field of a recipe of this task, without those of an encoder, which are the same."""
+    return tuple(_names(task))
+
+
+def _names(task: str) -> Iterator[str]:
     kinds = (PointSpec, specs.Spec) if TASKS[task] in IN_SPACE else (specs.Spec,)  # a molecule may have either
     yield from dict.fromkeys(path for kind in kinds for path in _of_spec(kind, "model"))
     yield from ("model.preset", "model.start", "model.baseline")
