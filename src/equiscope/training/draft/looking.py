@@ -12,8 +12,8 @@ from equiscope.data.frame_files import ENDINGS as FRAMES
 from equiscope.data.picture_arrays import holds_pictures
 from equiscope.data.picture_files import LABELS, PICTURES, is_picture
 from equiscope.data.sound_files import is_sound
-from equiscope.data.split_folders import part_folders, part_of
-from equiscope.data.texts import is_text_file
+from equiscope.data.split_folders import ABOUT, part_folders, part_of
+from equiscope.data.texts import is_text_file, kind_of
 from equiscope.errors import InputError
 from equiscope.training.draft import frames, labelled, pairs, pictures, sounds, tables, texts, words
 from equiscope.training.draft.draft import NONE, ChosenColumns, RecipeDraft
@@ -46,7 +46,7 @@ def look(names: Sequence[str], start: str | None = None, wanted: ChosenColumns =
     if len(paths) == 2 and all(path.is_file() for path in paths):
         if {_magic(path) for path in paths} == {PICTURES, LABELS}:
             return pictures.of_idx(sorted(paths, key=lambda path: _magic(path) != PICTURES))
-        if all(_kind(path) not in (*TABLES, *FRAMES) and not is_picture(path) and not is_sound(path) for path in paths):
+        if all(kind_of(path.name) not in (*TABLES, *FRAMES) and not is_picture(path) and not is_sound(path) for path in paths):
             return pairs.of_files(paths[0], paths[1])
     if len(paths) != 1:
         raise InputError(
@@ -115,12 +115,12 @@ def _of_one(path: Path, name: str, start: str | None, wanted: ChosenColumns = NO
 
 
 def _tables_in(folder: Path) -> list[Path]:
-    return [file for file in sorted(folder.rglob("*")) if _kind(file) in TABLES and not is_hidden(file.relative_to(folder))]
+    return [file for file in sorted(folder.rglob("*")) if kind_of(file.name) in TABLES and not is_hidden(file.relative_to(folder))]
 
 
 def _parts(paths: Sequence[Path]) -> dict[str, Path]:
     """Tables whose names are those of parts, train among them; nothing for others."""
-    found = {part_of(path.name.split(".")[0]): path for path in paths if path.is_file() and _kind(path) in TABLES}
+    found = {part_of(path.name.split(".")[0]): path for path in paths if path.is_file() and kind_of(path.name) in TABLES}
     return found if len(found) == len(paths) and "train" in found and "" not in found else {}
 
 
@@ -171,7 +171,7 @@ def _kinds(path: Path) -> Counter[str]:
 
 
 def _kind_of(file: Path) -> str:
-    kind = _kind(file)
+    kind = kind_of(file.name)
     if is_picture(file):
         return "pictures"
     if is_sound(file):
@@ -182,13 +182,7 @@ def _kind_of(file: Path) -> str:
         return "words"
     if kind in TABLES:
         return "table"
-    about = file.stem.upper() in ("README", "LICENSE", "LICENCE", "CITATION", "NOTICE", "CHANGELOG")
-    return "texts" if kind in TEXTS and not about else ""
-
-
-def _kind(path: Path) -> str:
-    """The suffix, without that of a compression."""
-    return next((s for s in map(str.lower, reversed(path.suffixes)) if s not in budgets.OPENERS), "")
+    return "texts" if kind in TEXTS and file.stem.upper() not in ABOUT else ""
 
 
 def _magic(path: Path) -> int:
