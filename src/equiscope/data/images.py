@@ -42,8 +42,8 @@ from equiscope.data.targets import OtherCells, check_groups, check_targets, name
 from equiscope.data.views import Views
 from equiscope.errors import InputError
 from equiscope.record import DataFile
+from equiscope.spec_base import Size
 
-Size = Annotated[int, msgspec.Meta(ge=1)]
 FilePair = tuple[str, str]
 IN_MEMORY = 2**31  # bytes of a part; more is mapped
 LEAST = 1e-4  # of a std that is given: a fortieth of one step of 256

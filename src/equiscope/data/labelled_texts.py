@@ -29,9 +29,8 @@ from equiscope.data.targets import (
 from equiscope.data.texts import TABLES, check_kind, decoded, files, is_text_file, kind_of, lines_of, members, table_rows
 from equiscope.errors import InputError
 from equiscope.record import DataFile
+from equiscope.spec_base import Share, Size
 
-Size = Annotated[int, msgspec.Meta(ge=1)]
-Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 CELL = 2**31 - 1  # characters of a text in a table
 
 

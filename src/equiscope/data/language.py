@@ -33,10 +33,10 @@ from equiscope.data.token_stream import (
 )
 from equiscope.errors import InputError
 from equiscope.record import DataFile
+from equiscope.spec_base import Size
 from equiscope.tokens.text import readable
 from equiscope.tokens.tokenizer import Tokenizer, by_bytes, by_characters, by_pieces
 
-Size = Annotated[int, msgspec.Meta(ge=1)]
 READING = 2  # raised when files are read otherwise than before, so that no line of then is taken for one of now
 OTHER_TOKENS = 'Use data.tokens = "bytes" or "pieces", which know every text'
 OTHER_MODEL = "Start from a model whose tokenizer knows it, such as one of bytes"

@@ -24,10 +24,10 @@ from equiscope.data.length_unit import check_length_unit
 from equiscope.data.random_rotation import random_rotation, rotated
 from equiscope.data.sampler import Sampler, derived_seed
 from equiscope.errors import InputError
+from equiscope.spec_base import Size
 from equiscope.tokens.elements import NUMBERS, SYMBOLS
 from equiscope.units import ENERGIES, Energy, Length
 
-Size = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Amount = Annotated[float, msgspec.Meta(ge=0)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]

@@ -19,9 +19,9 @@ from equiscope.data.targets import ADVICE, check_targets, file_table, listed_fil
 from equiscope.data.texts import kind_of
 from equiscope.errors import InputError
 from equiscope.record import DataFile
+from equiscope.spec_base import Share
 from equiscope.tokens.points import Points, read_frames
 
-Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 READ = (*(ending for ending in ENDINGS if ending != ".npz"), ".ply", ".obj")
 VALUE = re.compile(r"(\w+)=(\"[^\"]*\"|\S+)")
 

@@ -11,11 +11,11 @@ import torch
 from msgspec import Struct
 from torch import Tensor
 
-Size = Annotated[int, msgspec.Meta(ge=1)]
+from equiscope.spec_base import Share, Size
+
 Longest = Annotated[float, msgspec.Meta(ge=0, le=60_000)]  # a minute
 Decibels = Annotated[float, msgspec.Meta(ge=0, le=100)]
 Times = Annotated[float, msgspec.Meta(ge=0, le=100)]
-Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 QUIET = 1e-10  # mean square of a stretch that has no sound: -100 dB
 
 

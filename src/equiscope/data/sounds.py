@@ -31,13 +31,12 @@ from equiscope.data.tables import separator_notes
 from equiscope.data.targets import OtherCells, check_groups, check_targets, only_classes, target_columns, target_kind
 from equiscope.errors import InputError, did_you_mean
 from equiscope.record import DataFile
+from equiscope.spec_base import Share, Size
 from equiscope.tokens import Tokens, frames, log_mel, read_sound, resampled, spectrogram_patches
 from equiscope.tokens.sound import Mel
 
-Size = Annotated[int, msgspec.Meta(ge=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Span = Annotated[float, msgspec.Meta(gt=0, le=3.6e6)]  # an hour
-Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 TOGETHER = 64  # recordings that are cut into windows at once
 LOUDEST = 2.0**40  # also whole numbers of 32 bits, as they are, are heard
 FEW = 2**28  # samples that are held in memory: nine hours at 8 kHz, one gigabyte

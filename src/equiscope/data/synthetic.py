@@ -16,8 +16,8 @@ from torch import Generator, Tensor
 from equiscope.data.language import IGNORED
 from equiscope.data.sampler import generator
 from equiscope.errors import InputError
+from equiscope.spec_base import Size
 
-Size = Annotated[int, msgspec.Meta(ge=1)]
 Generated = Literal["copy", "reverse", "sort", "recall", "induction", "back", "parity", "addition"]
 Rows = tuple[Tensor, Tensor]  # token ids [B, N]; the answer at each position [B, N], IGNORED where there is none
 SEPARATOR, EQUALS = "|", "="

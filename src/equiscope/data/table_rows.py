@@ -12,8 +12,8 @@ from equiscope.data.labelled_texts import LabelledText, LabelledTexts
 from equiscope.data.targets import ADVICE, OtherCells, check_targets, other_cells, target_columns, target_of
 from equiscope.data.texts import TABLES, kind_of, lines_of, members, table_rows
 from equiscope.errors import InputError
+from equiscope.spec_base import Share
 
-Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 WAY = "Set data.columns to those that are read, and data.label, data.labels or data.numbers to what is predicted."
 
 

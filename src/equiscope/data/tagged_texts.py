@@ -15,9 +15,8 @@ from equiscope.data.labelled_texts import LabelledText, LabelledTexts
 from equiscope.data.targets import ADVICE
 from equiscope.data.texts import kind_of, lines_of, members, parsed
 from equiscope.errors import InputError
+from equiscope.spec_base import Share, Size
 
-Size = Annotated[int, msgspec.Meta(ge=1)]
-Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 LINES = (".conll", ".conllu", ".bio", ".iob", ".iob2", ".tsv", ".txt")
 LISTS = (".jsonl", ".ndjson")
 CONLLU = (2, 4)  # columns of the word and of its part of speech

@@ -23,11 +23,10 @@ from equiscope.data.tables import separator_notes, table
 from equiscope.data.texts import decoded, kind_of, members, parsed
 from equiscope.errors import InputError
 from equiscope.record import DataFile
+from equiscope.spec_base import Share, Size
 from equiscope.tokens.tokenizer import Tokenizer, by_pieces
 
 Letters = Annotated[str, msgspec.Meta(pattern="^[a-z]{2}$")]  # ISO 639-1
-Size = Annotated[int, msgspec.Meta(ge=1)]
-Share = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 END, START, PADDING = (
     ("<end>", "</s>"),
     ("<start>", "<pad>"),
