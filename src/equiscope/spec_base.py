@@ -78,8 +78,7 @@ class _Slot:
     optional: bool
 
 
-@cache
-def _slots(kind: type[Any]) -> dict[str, _Slot]:
+def _read_slots(kind: type[Any]) -> dict[str, _Slot]:
     hints, slots = typing.get_type_hints(kind, include_extras=True), {}
     for f in fields(kind):
         choices = [hints[f.name], *typing.get_args(hints[f.name])]
@@ -88,6 +87,9 @@ def _slots(kind: type[Any]) -> dict[str, _Slot]:
         several = any(one in parts for one in lists)
         slots[f.name] = _Slot(hints[f.name], f.metadata.get("named"), parts[0] if parts else None, several, type(None) in choices)
     return slots
+
+
+_slots: Callable[[type[Any]], dict[str, _Slot]] = cache(_read_slots)  # every part that is made reads those of its class
 
 
 def named_fields(kind: "type[SpecPart]") -> frozenset[str]:
