@@ -89,7 +89,8 @@ def _read_slots(kind: type[Any]) -> dict[str, _Slot]:
     return slots
 
 
-_slots: Callable[[type[Any]], dict[str, _Slot]] = cache(_read_slots)  # every part that is made reads those of its class
+# every part that is made reads those of its class
+_slots = typing.cast("Callable[[type[Any]], dict[str, _Slot]]", cache(_read_slots))
 
 
 def named_fields(kind: "type[SpecPart]") -> frozenset[str]:
