@@ -76,6 +76,37 @@ def test_a_factor_that_the_other_side_has_at_another_place_is_no_cause():
     assert found.kind not in ("scale", "exchanged"), found.cause
 
 
+class Rotated(nn.Module):
+    """Linear attention of rotated queries and keys: all pairs at once, or token by token."""
+
+    def __init__(self, recurrent, base, sign=1):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(6, 6) for _ in range(3))
+        self.recurrent, self.base, self.sign = recurrent, base, sign
+
+    def forward(self, x):
+        angles = torch.arange(x.shape[1], dtype=x.dtype)[:, None] * self.base ** (-torch.arange(3, dtype=x.dtype) / 3)
+        cos, sin = angles.cos(), (self.sign * angles).sin()
+
+        def rotated(y):
+            a, b = y.chunk(2, -1)
+            return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
+
+        q, k, v = rotated(self.q(x)), rotated(self.k(x)), self.v(x)
+        if not self.recurrent:
+            return (q @ k.mT).tril() @ v
+        return (q.unsqueeze(-1) * (k.unsqueeze(-1) * v.unsqueeze(-2)).cumsum(1)).sum(-2)
+
+
+@pytest.mark.parametrize(("changed", "kind"), [((True, 500.0), "rope base"), ((True, 1e4, -1), "rope direction")])
+def test_a_rotation_of_linear_attention_is_named(changed, kind):
+    a, b = Rotated(False, 1e4), Rotated(*changed)
+    b.load_state_dict(a.state_dict())
+    found = eq.parity(a, b, torch.randn(2, 4, 6), differences=1)
+    assert found.kind == kind, found.summary
+    assert "10000" in found.cause or kind != "rope base"
+
+
 class Branch(nn.Module):
     """A sum of x and a branch that is moved by one token, or not."""
 

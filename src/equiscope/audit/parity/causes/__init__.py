@@ -33,6 +33,7 @@ HYPOTHESES: dict[Hypothesis, str] = {  # in the order in which they are tried ->
     parameters.other_weights: "other parameters", elementwise.embedding_scale: "the scale of the embedding", norms.norm: "a norm",
     norms.norm_parameters: "the parameters of a norm", activations.activation: "an activation",
     elementwise.position_offset: "positions", sums.changed_term: "a term of a sum", rotary.rotation: "a rotary embedding",
+    rotary.of_tables: "tables of sines",
     attention.softmax_axis: "the axis of a softmax", attention.attention: "the scores of attention",
     attention.value_heads: "the order of heads", elementwise.cap: "a soft-cap",
     norms.placement: "the placement of a norm", exchanged.fused_layout: "the layout of a fused projection",

@@ -11,7 +11,7 @@ from equiscope.audit.parity.causes import replayed
 from equiscope.audit.parity.causes.finding import Finding
 from equiscope.audit.parity.causes.scores import AttentionScores, arranged, close, first_scores, matched_heads
 from equiscope.audit.parity.divergence import Divergence
-from equiscope.audit.parity.sides import Side
+from equiscope.audit.parity.sides import MOVEMENT, Node, Side
 
 OFFSETS = 4096  # largest offset of positions that is recognised
 PATH = 80
@@ -87,6 +87,51 @@ def rotation(d: Divergence) -> Finding | None:
     if order is None or (d.a.program is not None and not replayed.reproduces(d, {a.weights_value: a.placed(b.weights[order])})):
         return None
     return named((q, k), used)
+
+
+def of_tables(d: Divergence) -> Finding | None:
+    """A's sines negated, or B's frequencies in A's tables, give B's numbers: also where there are no scores."""
+    sines, theirs = _sines(d.a), _sines(d.b)
+    if not sines or not theirs:
+        return None
+    if replayed.reproduces(d, {node.value: -d.a.high[node.value] for node in sines}, far=True):
+        evidence = "{0} with its sines negated computes {1}'s numbers"
+        return Finding("rope direction", "sines as they are", "sines negated", evidence)
+    others = [d.b.numbers(v).unique() for v in _frequencies_of(d.b, theirs)]
+    for value in _frequencies_of(d.a, sines):
+        mine = d.a.numbers(value)
+        own, place = mine.unique(return_inverse=True)
+        for given in others:
+            if given.shape != own.shape or _near(own, given):
+                continue
+            if replayed.reproduces(d, {value: given[place]}, far=True):
+                a, b = (Rotation(mine, "half", 1.0, 2 * len(t), t.flip(0)) for t in (own, given))
+                return replace(named((a, a), (b, b)), evidence="{0} with {1}'s frequencies computes {1}'s numbers")
+    return None
+
+
+def _sines(side: Side) -> list[Node]:
+    """The steps that compute sines of which the products with values of the model are a rotation, and not a sum."""
+    found = []
+    for node in side.nodes:
+        users = side.users.get(node.value, []) if node.op == "sin" and node.value not in side.moving else []
+        while users and all(n.op in MOVEMENT and n.value not in side.moving for n in users):
+            users = [n for one in users for n in side.users.get(one.value, [])]
+        if users and all(n.op in ("mul", "rmul") and n.value in side.moving for n in users):
+            found.append(node)
+    return found
+
+
+def _frequencies_of(side: Side, sines: list[Node]) -> list[int]:
+    """Positive numbers along one axis from which the angles of these sines are computed, nearest first."""
+    found, todo = dict[int, None](), [x for node in sines for x in node.inputs]
+    while todo:
+        value = todo.pop(0)
+        if value not in found and side.is_number(value) and value not in side.moving:
+            found[value] = None
+            todo += side.maker[value].inputs if value in side.maker else ()
+    lines = (v for v in found if side.high[v].numel() == max(side.high[v].shape, default=0) > 1)
+    return [v for v in lines if bool((side.numbers(v) > 0).all())]
 
 
 def _laid_out(other: Rotation, own: Rotation) -> Rotation:

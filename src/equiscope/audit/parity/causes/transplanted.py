@@ -26,6 +26,7 @@ JOINING = {
     "and", "or", "invert", "bitwise_and", "bitwise_or", "bitwise_not", "logical_and", "logical_or", "logical_not", "masked_fill",
     "where", "mul", "rsub", "sub", "log", "tril", "triu", "bool",
 }  # fmt: skip
+ROWS = {"getitem", "embedding", "index_select", "gather"}
 SMALL = 0.05  # an epsilon is below it
 PARAMETRIC = {"leaky_relu", "elu", "celu", "softplus", "hardtanh", "threshold", "hardshrink", "softshrink"}
 SCALES = {"mul", "rmul", "div", "rdiv", "truediv", "mul_", "div_", "baddbmm"}
@@ -49,16 +50,39 @@ def mask(d: Divergence) -> Finding | None:
 
 
 def table(d: Divergence) -> Finding | None:
-    """A with B's table of integers, as the distance of each pair, or with its own transposed, computes B's numbers."""
-    theirs = [d.b.high[v] for v in _tables(d.b, d.b_region)]
+    """A with B's table of integers, as of distances, or with its own transposed or off by one, computes B's numbers."""
+    theirs = [(d.b.high[v], "others in their place") for v in _tables(d.b, d.b_region)]
     for value in _tables(d.a, d.a_region):
         mine = d.a.high[value]
-        for t in (*theirs, mine.mT):
-            if t.numel() == mine.numel() and not torch.equal(t.reshape(mine.shape), mine) and reproduces(d, {value: t}):
+        moved = [(mine + 1, "one more"), (mine - 1, "one less")] if _are_rows(d.a, value) else []
+        for t, says in (*theirs, (mine.mT, "the same, transposed"), *moved):
+            if t.numel() == mine.numel() and not torch.equal(t.reshape(mine.shape), mine) and _reproduces(d, value, t):
                 kind = "position bias" if first_scores(d.a, d.a_region) is not None else "exchanged"
-                evidence = "{0} with {1}'s integers computes {1}'s numbers"
-                return Finding(kind, f"integers of {described(d.a, value)}", "others in their place", evidence)
+                evidence = "{0} with these integers computes {1}'s numbers"
+                return Finding(kind, f"integers of {described(d.a, value)}", says, evidence)
     return None
+
+
+def _reproduces(d: Divergence, value: int, t: Tensor) -> bool:
+    """Whether A with these integers computes B's numbers; not where they are no rows of what is read."""
+    try:
+        return reproduces(d, {value: t})
+    except IndexError:
+        return False
+
+
+def _are_rows(side: Side, value: int) -> bool:
+    """Whether integers, perhaps changed, say which rows are read."""
+    todo, seen = [value], {value}
+    while todo:
+        for node in side.users.get(todo.pop(), []):
+            if side.is_number(node.value):
+                if node.op in ROWS:
+                    return True
+            elif node.value not in seen and side.high[node.value].dtype != torch.bool:
+                seen.add(node.value)
+                todo.append(node.value)
+    return False
 
 
 def _tables(side: Side, region: list[int]) -> list[int]:
