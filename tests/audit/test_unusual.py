@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.audit import check
-from equiscope.audit.inputs.lengths import irregular_positions
 from equiscope.audit.subject.deepcopy import deepcopy
 from equiscope.errors import InputError
+from equiscope.program.boundaries import irregular_positions
 
 X = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
 

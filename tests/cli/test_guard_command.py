@@ -39,7 +39,7 @@ def test_a_healthy_model_exits_with_0(said):
     assert (code, err) == (0, "")
     assert out.splitlines() == [
         "mine.py:fine: the model passed.",
-        "34 calls of 5, 17, 64, 65, 128, 256, 520 tokens; the future replaced at 22 positions.",
+        "38 calls of 5, 16, 17, 33, 64, 65, 128, 256, 520 tokens; the future replaced at 22 positions.",
     ]
 
 
@@ -61,7 +61,7 @@ def test_the_json_has_both_inputs(said):
     assert set(json.loads(out)) == {f.name for f in msgspec.structs.fields(Guarded)}
     code, out, _ = said("mine.py:fine", "--longest", "17", "--json")
     found = msgspec.json.decode(out, type=Guarded)
-    assert (code, found.holds, found.kind, found.lengths) == (0, True, "", [5, 17])
+    assert (code, found.holds, found.kind, found.lengths) == (0, True, "", [5, 9, 16, 17])
 
 
 def test_a_scorer_that_counts_the_scored_token_fails(said):

@@ -1,10 +1,13 @@
 """The guard raises for every planted leak, with a small counterexample, and for no healthy model."""
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import torch
+from tests.audit.zoo import D
+from tests.audit.zoo_unusual import Border
 from tests.models import zoo_guard as zoo
 from tests.models.healthy_causal import FAIL, HEALTHY, OF_TRANSFORMERS, of_transformers
 
@@ -52,6 +55,18 @@ def test_a_healthy_model_passes(healthy):
     assert max(calls) <= LONGEST
     if healthy.group == "experts":
         assert any(word in type(m).__name__.lower() for m in model.modules() for word in ("moe", "expert", "ffn"))
+
+
+@pytest.mark.parametrize("how", ["buffer", "table", "weight", "environment"])
+@pytest.mark.parametrize("opens", [True, False])
+def test_a_leak_at_a_border_that_only_the_model_names_is_found(how, opens):
+    """Borders at 83, 281, 89 and 97: in a buffer, in a mask, in the shape of a weight, and in the environment."""
+    model, calls = torch.nn.Sequential(torch.nn.Embedding(zoo.V, D), Border(how, opens), torch.nn.Linear(D, zoo.V)), []
+    model.register_forward_pre_hook(lambda _, given: calls.append(given[0].numel()))
+    with pytest.raises(GuardFailed, match="reads later tokens") if opens else nullcontext():
+        eq.guard(model.eval(), longest=300)  # rows of the mask
+    assert len(calls) <= MOST
+    assert max(calls) <= LONGEST
 
 
 def test_dropout_that_is_off_passes():

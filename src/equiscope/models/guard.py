@@ -3,7 +3,8 @@
 A causal model's output at a position depends on the tokens up to that position; a score of a token depends on the tokens before it
 and on that token, as one of probabilities that sum to at most one. Neither depends on earlier calls or on other sequences of a
 batch.
-At most 40 calls of at most 520 tokens look for a counterexample, at lengths and positions on both sides of block borders.
+At most 40 calls of at most 520 tokens look for a counterexample, at lengths and positions on both sides of block borders: powers of
+two, and those that the model itself names (`program/boundaries.py`).
 """
 
 import copy
@@ -16,12 +17,14 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import EquiscopeError, GuardFailed, InputError, Leak
+from equiscope.program.boundaries import boundaries, lengths_beside, positions_beside, recording
 from equiscope.symmetry.measure import shrinks
 
 LONGEST, MOST = 520, 40  # tokens of a call, and calls
 SHORTER = (512, 384, 256, 128, 64, 32, 16, 8, 4)  # lengths that are tried where a model takes no more
 LENGTHS = {5: 3, 17: 11, 64: 41, 65: 41, 128: 83, 256: 157}  # shorter inputs, and the length of the unchanged prefix of each
-CUTS = (1, 2, 3, 7, 29, 61, 64, 101, 128, 199, 256, 307, 449, 509, 512, 517)  # of the longest: at borders, and at primes
+CUTS = (64, 128, 256, 512, 1, 2, 3, 7, 101, 307, 29, 199, 449, 61, 509, 517)  # of the longest: at borders, and at primes
+OWN_LENGTHS, OWN_CUTS = 2, 8  # shorter inputs, and cuts of the longest, at borders that the model names
 FLOAT32 = 2e-5  # relative error of one pass in float32 that is taken for rounding where a scorer cannot run in float64
 EVIDENCE = math.log(1e6)  # a proper scorer exceeds it in one of a million guards (Ville's inequality)
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3)  # of the bets against a scorer
@@ -149,21 +152,24 @@ class _Search:
         """All measurements, from the shortest inputs to the longest."""
         longest, sequence, outputs = self._longest()
         self._repeats(sequence, outputs)
-        lengths = [n for n in LENGTHS if n < longest]
-        self.guard.lengths = [*lengths, longest]
+        likely, others = self._boundaries(longest)
+        own = [n for n in lengths_beside(likely, others) if n < longest and n not in LENGTHS][:OWN_LENGTHS] if likely else []
+        prefixes = {n: prefix for n, prefix in LENGTHS.items() if n < longest} | {n: max(n * 5 // 8, 1) for n in own}
+        self.guard.lengths = [*sorted(prefixes), longest]
         self._mass(sequence, outputs, 0)
-        for length in lengths:
+        for length in self.guard.lengths[:-1]:
             short = self.tokens(length)
             base = self.guard.outputs(short)
             self._mass(short, base, 0)
             if self.guard.first is None:
                 self.guard.first = short, base
-            self._cut(short, base, LENGTHS[length])
+            self._cut(short, base, prefixes[length])
         if self.guard.first is None:
             self.guard.first = sequence, outputs
         self._batch()
         self._enumerate()
-        for prefix in (n for n in CUTS if n < longest):
+        cuts = [*positions_beside(longest, [*likely, *others])[:OWN_CUTS], *CUTS]
+        for prefix in dict.fromkeys(n for n in cuts if n < longest):
             if self.guard.left > 3:
                 self._cut(sequence, outputs, prefix)
         if self.guard.scorer and float(torch.tensor(self.bets).logsumexp(0)) - math.log(len(RATES)) > EVIDENCE:
@@ -188,6 +194,19 @@ class _Search:
             f"The model could not be called with ids from 0 to {self.guard.vocabulary - 1}: {type(wrong).__name__}: {text}. "
             "Give vocab=, the number of ids, and kwargs= of the call."
         ) from wrong
+
+    def _boundaries(self, longest: int) -> tuple[list[int], list[int]]:
+        """Where blocks of the model end, likely and perhaps: by its constants and masks, and by two calls."""
+        sizes, irregular = list[set[int]](), set[int]()
+        for length in (longest, max(longest - longest // 4, 1)):
+            found = set[int]()
+            try:
+                with recording(found, irregular):
+                    self.guard.outputs(self.tokens(length))
+            except Exception:  # a script takes no recorded lengths
+                break
+            sizes.append(found)
+        return boundaries(nn.Module() if self.guard.scorer else self.guard.model, sizes, irregular)  # type: ignore[arg-type]
 
     def _repeats(self, sequence: Tensor, outputs: Tensor) -> None:
         if not differs(outputs, self.guard.outputs(sequence)):

@@ -20,7 +20,7 @@ from torch.fx import Node
 
 from equiscope.audit.diagnose.localize import EXACT
 from equiscope.audit.inputs.adapt import complete_arguments
-from equiscope.audit.inputs.lengths import LONGEST, constants, cost, longest, positions, resized
+from equiscope.audit.inputs.lengths import LONGEST, cost, longest, resized
 from equiscope.audit.inputs.variations import batched, distinct_flags, resampled, sequence
 from equiscope.audit.proof.exported_program import (
     ExportedProgram,
@@ -46,6 +46,7 @@ from equiscope.audit.statements.sequences.causal import CausalOutput
 from equiscope.audit.statements.sequences.padding import mask_name, ragged
 from equiscope.audit.statements.statement import Statement, Symmetry
 from equiscope.audit.subject import ModelError, Pass, Subject, shortened
+from equiscope.program.boundaries import constants, positions
 from equiscope.record import Proof
 from equiscope.symmetry import Inputs, Permute
 

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 
 from torch import Generator
 
-from equiscope.audit.inputs.lengths import constants, cost, largest_batch
+from equiscope.audit.inputs.lengths import cost, largest_batch
 from equiscope.audit.inputs.variations import batched, resampled, resampled_flags, reversed_positions, scaled_values, sequence
 from equiscope.audit.statements.pairs import RunPair, SameRows
 from equiscope.audit.statements.sequences.padding import mask_name, ragged
 from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import ModelError, Pass, Subject
 from equiscope.audit.subject.outputs import of_size
+from equiscope.program.boundaries import constants
 from equiscope.symmetry import Inputs
 
 LARGE_BATCH = 67  # sequences in a batch that fills any group of up to 64
