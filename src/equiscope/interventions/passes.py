@@ -30,7 +30,7 @@ from equiscope.interventions.attention_calls import (
 from equiscope.interventions.main_tensor import holder, main_tensor, with_main_tensor
 from equiscope.program.attended.calls import scoped
 from equiscope.program.hooks import hooked
-from equiscope.program.modes import Functions
+from equiscope.program.modes import Functions, uncompiled
 from equiscope.program.private import opened
 
 
@@ -101,7 +101,7 @@ class ForwardPass:
         """The model's output. Every hook is gone afterwards, also after an exception."""
         with ExitStack() as stack:
             stack.enter_context(torch.set_grad_enabled(self.gradients))
-            stack.enter_context(torch.compiler.set_stance("force_eager"))
+            stack.enter_context(uncompiled())
             stack.enter_context(self._modules())
             if self.reader is not None:
                 self.scope = stack.enter_context(scoped(self.model))

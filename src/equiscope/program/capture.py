@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from equiscope.program import origins
-from equiscope.program.modes import Functions, Operations
+from equiscope.program.modes import Functions, Operations, uncompiled
 from equiscope.program.program import Program
 from equiscope.program.recording import Recording
 
@@ -31,7 +31,7 @@ def watch(model: nn.Module, *inputs: Any, kwargs: Mapping[str, Any] | None = Non
     with ExitStack() as stack:
         stack.enter_context(_written_out(model))
         stack.enter_context(torch.no_grad())
-        stack.enter_context(torch.compiler.set_stance("force_eager"))
+        stack.enter_context(uncompiled())
         stack.enter_context(recording.scopes())
         stack.enter_context(Operations(recording.operation))
         stack.enter_context(functions)

@@ -6,9 +6,12 @@
 answer(function, args, kwargs) returns the result of the call. It may read, change or run the call; inside it the mode is off.
 """
 
+import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -26,10 +29,20 @@ class Functions(TorchFunctionMode):
         return self.answer(func, args, kwargs or {})
 
 
+def uncompiled() -> AbstractContextManager[Any]:
+    """Context in which compiled functions run uncompiled. Does not import the compiler, over a second, where nothing is compiled."""
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
+
+
 class Operations(TorchDispatchMode):
     """Inside, an ATen operation gets the answer's result."""
 
     supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Whether torch wraps `__torch_dispatch__` so that it is never compiled: that imports the compiler, and costs 20 µs a call."""
+        return False
 
     def __init__(self, answer: Answer) -> None:
         super().__init__()
