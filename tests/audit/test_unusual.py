@@ -77,3 +77,18 @@ def test_an_output_without_tensors_is_refused_with_what_to_pass():
     with pytest.raises(InputError, match="no tensor, but SimpleNamespace; pass pick="):
         check(Wrapped(8, 8), X, properties="pure")
     assert check(Wrapped(8, 8), X, properties="pure", pick=lambda output: output.hidden)["pure"].holds
+
+
+class Counted(nn.Module):
+    """Takes the number of tokens of each sequence instead of a mask."""
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
+        return x if lengths is None else x * (torch.arange(x.shape[1]) < lengths[:, None])[..., None]
+
+
+def test_lengths_instead_of_a_padding_mask_are_named_with_what_to_do():
+    row = check(
+        Counted(), torch.ones(2, 3, 4), kwargs={"lengths": torch.tensor([3, 2])}, properties="right-padding", actions=()
+    ).rows[0]
+    assert row.verdict == "not applicable"
+    assert "the model takes lengths, not a mask: wrap it" in row.note

@@ -20,6 +20,7 @@ from equiscope.audit.subject import ModelError, Pass, Subject, arguments, shorte
 from equiscope.symmetry import Inputs
 
 MASKS = ("attention_mask", "src_key_padding_mask", "key_padding_mask", "padding_mask")
+LENGTHS = ("lengths", "seq_lens", "seq_lengths", "input_lengths", "lens")  # tokens of each sequence, as in pack_padded_sequence
 DECODER_MASKS = ("decoder_attention_mask", "tgt_key_padding_mask")
 TRUE_IS_PADDING = ("tgt_key_padding_mask", "src_key_padding_mask", "key_padding_mask")  # True is padding
 
@@ -36,7 +37,12 @@ class _Padding(Statement):
             return "there are no tokens to pad"
         if inputs.has("pairs"):
             return "the inputs have a mask for this length"
-        return "" if mask_name(subject) else "the model takes no padding mask"
+        if mask_name(subject):
+            return ""
+        told = next((n for n in LENGTHS if n in subject.inputs.values or n in arguments(subject.model)), "")
+        if told:
+            return f"the model takes {told}, not a mask: wrap it so that it takes attention_mask [batch, tokens] and sums it"
+        return "the model takes no padding mask"
 
     def pairs(self, run: Pass, count: int, generator: Generator) -> list[RunPair]:
         n = run.inputs.length or 0
