@@ -151,11 +151,6 @@ def lookup(node: Node, side: Side) -> tuple[int, int] | None:
     return (table, index) if side.is_number(table) and not side.is_number(index) else None
 
 
-def number_of(side: Side, x: Any) -> Tensor | None:
-    """The numbers of an argument that is a value of the program."""
-    return side.numbers(x.id) if isinstance(x, Ref) else None
-
-
 def references(node: Node) -> list[int]:
     """The values that a call read, in the order of its arguments."""
     return [] if node.step is None else [x.id for x in leaves_of((node.step.args, node.step.kwargs)) if isinstance(x, Ref)]
