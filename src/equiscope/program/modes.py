@@ -30,7 +30,7 @@ class Functions(TorchFunctionMode):
 
 
 def uncompiled() -> AbstractContextManager[Any]:
-    """Context in which compiled functions run uncompiled. Does not import the compiler, over a second, where nothing is compiled."""
+    """Context in which compiled functions run uncompiled. Where nothing is compiled, the compiler is not imported for it."""
     return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
 
 
@@ -41,7 +41,7 @@ class Operations(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Whether torch wraps `__torch_dispatch__` so that it is never compiled: that imports the compiler, and costs 20 µs a call."""
+        """Whether torch keeps `__torch_dispatch__` from being compiled: that imports the compiler, and costs 20 µs a call."""
         return False
 
     def __init__(self, answer: Answer) -> None:
