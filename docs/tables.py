@@ -343,7 +343,7 @@ def json_type(info: Any) -> str:
 
 def takes_of(kind: Any) -> str:
     said = fields.wanted(kind)
-    return "a table, below" if said.startswith("a table with") else said
+    return "a table, below" if said.startswith(("a table with", "a table whose")) else said
 
 
 def usual(value: Any) -> str:

@@ -130,7 +130,7 @@ class SpecPart:
                 checked(list(value) if isinstance(value, tuple) else value, slot.hint, path)
                 most = MAX_LAYERS if name == "layers" else MAX_SIZE
                 if slot.hint in (Size, Size | None) and value is not None and value > most:
-                    raise InputError(f"{path} is {min(value, 10**300):.3g}, but should be {most:,} or less.")
+                    raise InputError(f"{path} is {short_repr(value, 40)}, but should be {most:,} or less.")
 
 
 class ModelSpec(SpecPart):

@@ -31,7 +31,8 @@ def test_short_names_are_the_fields_of_a_recipe():
     [
         ("positon", "no field positon that could vary. Did you mean position?"),
         ("bias", "bias could be model.block.attention.bias or model.block.norm.bias or .*Write more of its name"),
-        ("seed", "no field seed"),
+        ("seed", "The field seed of a recipe does not vary. Give --seeds."),
+        ("model", "The field model of a recipe does not vary. Vary one of its fields, such as model.width."),
     ],
 )
 def test_unknown_and_ambiguous_names_are_refused(name, said):
@@ -69,6 +70,7 @@ def test_several_fields_make_every_combination():
     [
         (["position"], "takes field=value,value"),
         (["position="], "takes field=value,value"),
+        (["=rope"], "takes field=value,value"),
         (["heads=2,2"], "2 is given twice"),
         (["heads=2,4", "model.block.attention.heads=8"], "is given twice"),
     ],

@@ -120,7 +120,7 @@ def test_a_file_that_is_no_spec_is_refused(tmp_path, content, words):
 
 @pytest.mark.parametrize("size", [10**18, 10**400])
 def test_sizes_that_no_model_has_are_named(size, unchecked):
-    with pytest.raises(InputError, match=r"Spec\.width is 1e\+\d+, but should be 2,147,483,647 or less"):
+    with pytest.raises(InputError, match=r"Spec\.width is \d+…?, but should be 2,147,483,647 or less"):
         eq.Spec(size)
     with pytest.raises(InputError, match="A model of these sizes cannot be made"):
         eq.describe(eq.Spec(2**31 - 1, vocabulary=2**31 - 1))

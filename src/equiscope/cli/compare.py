@@ -53,7 +53,7 @@ def compare(
 
     source = sources[0]
     options = Options(
-        vary=vary, seeds=parse_seeds(seeds) if seeds else None, looks=parse_looks(looks) if looks else (),
+        vary=vary, seeds=None if seeds is None else parse_seeds(seeds), looks=() if looks is None else parse_looks(looks),
         smallest_effect=smallest_effect, changes=changes, small=small, equal=equal,
     )  # fmt: skip
     if len(sources) > 1 or (source / RUN).is_file():

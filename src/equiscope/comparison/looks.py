@@ -24,7 +24,7 @@ def checked(looks: Sequence[int], seeds: int) -> list[int]:
     if looks and (list(looks) != sorted(set(looks)) or looks[0] < 2 or looks[-1] != seeds):
         raise InputError(
             f"Looks are numbers of seeds that ascend from 2 or more to the number of all seeds, {seeds}, but got {list(looks)}. "
-            f"Give for example {[max(2, seeds // 2), seeds] if seeds > 2 else [seeds]}."
+            f"Give {f'for example {max(2, seeds // 2)},{seeds}' if seeds > 2 else 'more seeds'}."
         )
     return list(looks)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from equiscope.errors import InputError
+from equiscope.errors import InputError, short_repr
 from equiscope.training.field_names import resolved
 from equiscope.training.reading import altered, value_of
 
@@ -23,8 +23,8 @@ def parse_vary(axes: Sequence[str], task: str) -> dict[str, Change]:
     axes_by_path: dict[str, list[Any]] = {}
     for axis in axes:
         name, sign, text = axis.partition("=")
-        if not sign or not text.strip():
-            raise InputError(f"--vary takes field=value,value, such as position=none,rope, but got {axis!r}.")
+        if not sign or not name.strip() or not text.strip():
+            raise InputError(f"--vary takes field=value,value, such as position=none,rope, but got {short_repr(axis)}.")
         path = resolved(name.strip(), task)
         if path in axes_by_path:
             raise InputError(f"--vary {name.strip()} is given twice. Name all its values in one: {name.strip()}=first,second.")

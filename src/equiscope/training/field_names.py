@@ -7,7 +7,7 @@ from functools import cache
 
 import msgspec
 
-from equiscope.errors import InputError, did_you_mean
+from equiscope.errors import OTHER_LIBRARIES, InputError, did_you_mean, sentences
 from equiscope.geometry import PointSpec
 from equiscope.models import spec as specs
 from equiscope.training import fields
@@ -25,9 +25,12 @@ def resolved(name: str, task: str) -> str:
     if name in known or name.startswith("model.encoder."):
         return name
     ends = matching(name, task)
+    if not ends and name in {f.name for f in msgspec.structs.fields(Recipe)}:
+        inner = [path for path in known if path.startswith(f"{name}.")]
+        hint = f"Vary one of its fields, such as {inner[0]}." if inner else "Give --seeds." if name == "seed" else ""
+        raise InputError(sentences(f"The field {name} of a recipe does not vary.", hint))
     if not ends:
-        near = did_you_mean(name, sorted({part for path in known for part in (path, path.rpartition(".")[2])}))
-        raise InputError(f"A recipe has no field {name} that could vary. {near or 'See docs/reference/recipe.md.'}")
+        raise InputError(f"A recipe has no field {name} that could vary. {similar(name, task) or 'See docs/reference/recipe.md.'}")
     if len(ends) > 1:
         raise InputError(f"{name} could be {' or '.join(ends)}. Write more of its name.")
     return ends[0]
@@ -36,6 +39,18 @@ def resolved(name: str, task: str) -> str:
 def matching(name: str, task: str) -> list[str]:
     """The full names of the fields that a short name may mean."""
     return [path for path in names(task) if path.endswith(f".{name}")]
+
+
+def similar(name: str, task: str) -> str:
+    """The question "Did you mean rate?", of all names, whole and short; empty where none is similar."""
+    return did_you_mean(name, sorted({part for path in names(task) for part in (path, path.rpartition(".")[2])}))
+
+
+def deeper(name: str, kind: type) -> str:
+    """The question "Did you mean model.block.attention.heads?" for a field of a model that stands in another of its tables."""
+    ends = (f".{name}", f".{OTHER_LIBRARIES.get(name, name)}")
+    paths = [path for path in dict.fromkeys(_of_spec(kind, "model")) if path.endswith(ends)]
+    return f"Did you mean {' or '.join(paths)}?" if paths else ""
 
 
 @cache

@@ -35,9 +35,11 @@ def wanted(kind: Any, item: bool = False) -> str:
         return "a text in quotes that is not empty"
     if isinstance(info, types.LiteralType):
         return " or ".join(json.dumps(value) for value in sorted(info.values, key=str))
+    if tag := _tag(some := _structs(info)):
+        return f"a table whose field {tag} is {' or '.join(json.dumps(one.__struct_config__.tag) for one in some)}"
     if isinstance(info, types.UnionType):
-        some = sorted((wanted(one) for one in info.types if not isinstance(one, types.NoneType)), key=len)
-        return " or ".join(some) + (f'{"," if ", each" in some[-1] else ""} or "none"' if info.includes_none else "")
+        texts = sorted((wanted(one) for one in info.types if not isinstance(one, types.NoneType)), key=len)
+        return " or ".join(texts) + (f'{"," if ", each" in texts[-1] else ""} or "none"' if info.includes_none else "")
     if isinstance(info, types.StructType):
         return f"a table with {', '.join(f.name for f in info.fields)}"
     if isinstance(info, types.TupleType):
@@ -79,7 +81,7 @@ def misfit(value: Any, kind: Any, path: str) -> str:
 
 def _misfits_of_table(value: dict[str, Any], some: list[type[Struct]], path: str) -> Iterator[tuple[str, str]]:
     """Unknown fields and wrong values in the order of the file, then missing fields."""
-    tag = some[0].__struct_config__.tag_field
+    tag = _tag(some)
     if tag is not None and value.get(tag) not in (names := [one.__struct_config__.tag for one in some]):
         path = f"{path}.{tag}".strip(".")
         takes = " or ".join(json.dumps(name) for name in names)
@@ -102,16 +104,7 @@ def _misfits_of_table(value: dict[str, Any], some: list[type[Struct]], path: str
     for name, f in fields_of_table.items():
         if f.required and name not in value and not any(did_you_mean(one, [name]) for one in unknown):  # misspelled
             item_path = f"{path}.{name}".strip(".")
-            yield item_path, f"{item_path} is missing: it takes {_of_tag(f.type)}."
-
-
-def _of_tag(kind: Any) -> str:
-    """What a field may be; for tagged tables, the values of the tag."""
-    some = structs(kind)
-    tag = some[0].__struct_config__.tag_field if some else None
-    if tag is None:
-        return wanted(kind)
-    return f"a table whose field {tag} is {' or '.join(json.dumps(one.__struct_config__.tag) for one in some)}"
+            yield item_path, f"{item_path} is missing: it takes {wanted(f.type)}."
 
 
 def _misfit_of_names(value: dict[str, Any], kind: Any, path: str) -> tuple[str, str]:
@@ -139,8 +132,16 @@ def fits(value: Any, kind: Any) -> bool:
 
 def structs(kind: Any) -> list[type[Struct]]:
     """The Struct types that a value may have."""
-    info = types.type_info(kind)
+    return _structs(types.type_info(kind))
+
+
+def _structs(info: types.Type) -> list[type[Struct]]:
     return [one.cls for one in (info.types if isinstance(info, types.UnionType) else (info,)) if isinstance(one, types.StructType)]
+
+
+def _tag(some: list[type[Struct]]) -> str | None:
+    """The field that says which of these tables a table is."""
+    return some[0].__struct_config__.tag_field if some else None
 
 
 def written(value: Any) -> str:

@@ -20,14 +20,24 @@ from msgspec import Struct
 from equiscope import budgets, positions
 from equiscope.budgets import DEEP, TOO_DEEP, too_deep
 from equiscope.data import Molecules
-from equiscope.errors import InputError, UnknownField, UnknownName, WrongValue, printable, reason, short_repr, suggestion
+from equiscope.errors import (
+    InputError,
+    UnknownField,
+    UnknownName,
+    WrongValue,
+    did_you_mean,
+    printable,
+    reason,
+    short_repr,
+    suggestion,
+)
 from equiscope.geometry import PointSpec
 from equiscope.models import BASELINES, PRESETS, Baseline, ModelSpec, Spec
 from equiscope.models.baselines import foreign
 from equiscope.models.spec import Attention, Block, FeedForward, InputLayer, Norm, OutputLayer
 from equiscope.spec_base import named_fields
 from equiscope.training import fields
-from equiscope.training.field_names import matching, resolved
+from equiscope.training.field_names import deeper, matching, resolved, similar
 from equiscope.training.fields import written
 from equiscope.training.recipe import IN_SPACE, TASKS, Data, Recipe
 
@@ -339,7 +349,8 @@ def _check_fields(model: dict[str, Any], fields_: dict[str, Any], kind: Kind, or
         path, name = f"model{error.path.removeprefix('spec')}.{error.found}", str(error.found)
         if kind is Spec and error.path == "spec" and name in {f.name for f in dataclasses.fields(Baseline)}:
             raise InputError(f"{origin.of(path)}: {path} belongs to a baseline. Set model.baseline, or leave it out.") from error
-        raise InputError(f"{origin.of(path)}: there is no field {path}. {suggestion(name, error.known)}") from error
+        elsewhere = "" if did_you_mean(name, error.known) else deeper(name, kind)
+        raise InputError(f"{origin.of(path)}: there is no field {path}. {suggestion(name, error.known, elsewhere)}") from error
     except UnknownName as error:
         raise InputError(f"{origin.of(_path_to(model, error.found))}: {error}") from error
     except WrongValue as error:
@@ -421,7 +432,10 @@ def _optional() -> frozenset[str]:
 def _changed(data: dict[str, Any], change: str, named: list[tuple[str, str]]) -> dict[str, Any]:
     """The data after one --set option. named: gets the full name of each field that it changes, and the option."""
     keys, value = _parse_set(change)
-    paths = _full_names(keys, data)
+    try:
+        paths = _full_names(keys, data)
+    except InputError as error:
+        raise InputError(f"--set {change}: {error}") from error
     for path in paths:
         data = replaced(data, path.split("."), value)
     named += [(path, change) for path in paths]
@@ -431,14 +445,17 @@ def _changed(data: dict[str, Any], change: str, named: list[tuple[str, str]]) ->
 def _full_names(keys: list[str], data: dict[str, Any]) -> list[str]:
     """The fields that --set changes: one by its full name, or by its short name; a short `position` is that of an encoder too.
 
-    raises  InputError where a short name is that of several fields
+    raises  InputError where a short name is that of several fields, or resembles one
     """
     path = ".".join(keys)
     task = data["data"].get("task") if isinstance(data.get("data"), dict) else None
-    if keys[0] in {f.name for f in msgspec.structs.fields(Recipe)} or not isinstance(task, str):
+    tables = [f.name for f in msgspec.structs.fields(Recipe)]
+    if keys[0] in tables or not isinstance(task, str) or task not in TASKS:
         return [path]
-    if task not in TASKS or not matching(path, task):
-        return [path]
+    if not matching(path, task):
+        if did_you_mean(keys[0], tables) or not (question := similar(path, task)):
+            return [path]
+        raise InputError(f"there is no field {path}. {question}")
     found = resolved(path, task)
     model = data.get("model")
     if found == POSITION and isinstance(model, dict) and isinstance(model.get("encoder"), dict):
