@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import EquiscopeError, GuardFailed, InputError, Leak
-from equiscope.program.boundaries import boundaries, lengths_beside, positions_beside, recording
+from equiscope.program.boundaries import boundaries, lengths_around, positions_around, recording
 from equiscope.symmetry.measure import shrinks
 
 LONGEST, MOST = 520, 40  # tokens of a call, and calls
@@ -153,7 +153,7 @@ class _Search:
         longest, sequence, outputs = self._longest()
         self._repeats(sequence, outputs)
         likely, others = self._boundaries(longest)
-        own = [n for n in lengths_beside(likely, others) if n < longest and n not in LENGTHS][:OWN_LENGTHS] if likely else []
+        own = [n for n in lengths_around(likely, others) if n < longest and n not in LENGTHS][:OWN_LENGTHS] if likely else []
         prefixes = {n: prefix for n, prefix in LENGTHS.items() if n < longest} | {n: max(n * 5 // 8, 1) for n in own}
         self.guard.lengths = [*sorted(prefixes), longest]
         self._mass(sequence, outputs, 0)
@@ -168,7 +168,7 @@ class _Search:
             self.guard.first = sequence, outputs
         self._batch()
         self._enumerate()
-        cuts = [*positions_beside(longest, [*likely, *others])[:OWN_CUTS], *CUTS]
+        cuts = [*positions_around(longest, [*likely, *others])[:OWN_CUTS], *CUTS]
         for prefix in dict.fromkeys(n for n in cuts if n < longest):
             if self.guard.left > 3:
                 self._cut(sequence, outputs, prefix)

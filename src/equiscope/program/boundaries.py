@@ -50,7 +50,7 @@ def boundaries(model: nn.Module, sizes: Iterable[set[int]] = (), irregular: Iter
     return likely, [c for c in others_left if c not in widths or c < FLOOR]
 
 
-def lengths_beside(likely: list[int], others: list[int]) -> list[int]:
+def lengths_around(likely: list[int], others: list[int]) -> list[int]:
     """Lengths on both sides of boundaries and of powers of two, the most informative first."""
     powers = [256, 128, 64, 32, 16, 8, 4, 2]
     lengths = [*(c + 1 for c in likely), *likely, *(2 * c + 1 for c in likely), *(p + 1 for p in powers), *(c - 1 for c in likely)]
@@ -58,7 +58,7 @@ def lengths_beside(likely: list[int], others: list[int]) -> list[int]:
     return list(dict.fromkeys(n for n in lengths if n > 1))
 
 
-def positions_beside(n: int, boundaries: list[int]) -> list[int]:
+def positions_around(n: int, boundaries: list[int]) -> list[int]:
     """Positions 1 .. n - 1 at boundaries and their multiples, then beside them; those of every boundary in turn."""
     near = [k * c + d for turn in (1, 2, 3, 4, 0) for d in (0, 1, -1) for c in boundaries if (k := turn or n // c) and k <= n // c]
     return list(dict.fromkeys(p for p in near if 0 < p < n))
@@ -68,7 +68,7 @@ def positions(n: int, boundaries: list[int], most: int) -> list[int]:
     """Positions 1 .. n - 1 in order: all, or at most `most`, first those next to block boundaries, then evenly spread ones."""
     if n - 1 <= most:
         return list(range(1, n))
-    chosen = list(dict.fromkeys([1, n - 1, *positions_beside(n, boundaries)]))[: most // 2]
+    chosen = list(dict.fromkeys([1, n - 1, *positions_around(n, boundaries)]))[: most // 2]
     for parts in count(2):
         spread = (round(i * n / parts) for i in range(1, parts))
         for p in spread:

@@ -13,7 +13,7 @@ from torch import Generator, nn
 
 from equiscope.audit.inputs.variations import lengthened
 from equiscope.audit.subject import ModelError, Pass, Subject, shortened
-from equiscope.program.boundaries import FLOOR, LARGEST, boundaries, lengths_beside, recording
+from equiscope.program.boundaries import FLOOR, LARGEST, boundaries, lengths_around, recording
 from equiscope.symmetry import Inputs
 
 LONGEST = 2 * LARGEST + 1
@@ -75,7 +75,7 @@ def length_ladder(subject: Subject, run: Pass, budget: LengthBudget) -> LengthLa
     sizes, irregular = _recorded(run) if budget.calls > 6 else ([], set())
     likely, others = boundaries(subject.model, sizes, irregular)
     most = longest(subject.model)
-    candidates = [FLOOR if most is None or most > FLOOR else most, *lengths_beside(likely, others)]
+    candidates = [FLOOR if most is None or most > FLOOR else most, *lengths_around(likely, others)]
     lengths, spent = list[int](), 0.0
     for length in dict.fromkeys(candidates):
         if length < 2 or length == n or length > (most or LONGEST) or len(lengths) >= budget.calls:
