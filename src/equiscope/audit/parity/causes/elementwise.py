@@ -175,9 +175,15 @@ def position_offset(d: Divergence) -> Finding | None:
 
 
 def _are_positions(ids: Tensor) -> bool:
-    """Whether indices count tokens: from one to the next they stay or go on by one, apart from padding."""
-    steps = ids.diff(dim=-1) if ids.ndim else ids[None]
-    return ids.ndim > 0 and ids.shape[-1] > 1 and bool(((steps == 0) | (steps == 1)).double().mean() > 0.5)
+    """Whether indices count tokens: from one to the next they stay or go on by one, apart from padding, and somewhere go on twice.
+
+    Segments, such as 0 0 0 1 1, go on once.
+    """
+    if not ids.ndim or ids.shape[-1] < 3:
+        return False
+    steps = ids.diff(dim=-1)
+    on = steps == 1
+    return bool((on | (steps == 0)).double().mean() > 0.5) and bool((on[..., 1:] & on[..., :-1]).any())
 
 
 def residual(d: Divergence) -> Finding | None:
