@@ -206,7 +206,8 @@ class _Search:
             except Exception:  # a script takes no recorded lengths
                 break
             sizes.append(found)
-        return boundaries(nn.Module() if self.guard.scorer else self.guard.model, sizes, irregular)  # type: ignore[arg-type]
+        model = self.guard.model if isinstance(self.guard.model, nn.Module) else nn.Module()  # a function has no constants to read
+        return boundaries(model, sizes, irregular)
 
     def _repeats(self, sequence: Tensor, outputs: Tensor) -> None:
         if not differs(outputs, self.guard.outputs(sequence)):

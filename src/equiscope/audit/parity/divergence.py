@@ -80,7 +80,7 @@ class Divergence:
 
     @cached_property
     def _targets(self) -> dict[int, list[tuple[int, Tensor, float]]]:
-        """The unexplained values of B by how many numbers they have, each sorted and with its size."""
+        """The unexplained values of B by how many numbers they have, each sorted and with its norm."""
         targets: dict[int, list[tuple[int, Tensor, float]]] = {}
         for value in filter(self.b.is_number, self.b_region):
             if (numbers := sorted_numbers(self.b.numbers(value))) is not None:
@@ -88,7 +88,7 @@ class Divergence:
         return targets
 
     def hit(self, t: Tensor) -> int | None:
-        """The first unexplained value of B with these numbers, in any order. Sorted is only what has the size of one."""
+        """The first unexplained value of B with these numbers, in any order. Only numbers of the norm of one are sorted."""
         targets = self._targets.get(t.numel())
         if targets is None:
             return None
