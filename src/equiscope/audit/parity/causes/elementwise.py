@@ -34,7 +34,9 @@ def embedding_scale(d: Divergence) -> Finding | None:
         width = d.a.high[value].shape[-1]
         words = in_words(found[0], width)
         evidence = f"{{0}} times {words} gives {{1}}'s numbers"
-        at_a, at_b = None if value in d.a_region else value, None if found[1] in d.b_region else found[1]
+        is_next = value in d.a_region or d.a.users.get(value, [])[:1] == [d.a_step]
+        at_a = None if is_next else value  # a norm undoes the scale, so that the first step that differs is further on
+        at_b = None if found[1] in d.b_region else found[1]
         return Finding("embedding scale", "1 time the embedding", f"{words} times", evidence, at_a, at_b)
     return None
 
