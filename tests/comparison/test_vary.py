@@ -31,8 +31,8 @@ def test_short_names_are_the_fields_of_a_recipe():
     [
         ("positon", "no field positon that could vary. Did you mean position?"),
         ("bias", "bias could be model.block.attention.bias or model.block.norm.bias or .*Write more of its name"),
-        ("seed", "The field seed of a recipe does not vary. Give --seeds."),
-        ("model", "The field model of a recipe does not vary. Vary one of its fields, such as model.width."),
+        ("seed", "The field seed of a recipe cannot vary. Give --seeds."),
+        ("model", "The field model of a recipe cannot vary. Vary one of its fields, such as model.width."),
     ],
 )
 def test_unknown_and_ambiguous_names_are_refused(name, said):

@@ -12,20 +12,20 @@ HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "why" / "faults.md"
 HEAD = """# Planted faults
 
-Do the tests find a small bug? A seeded script drew {count} expressions from seven parts of the package and replaced
-each with a small bug (mutation testing): another operator or comparison, a dropped term, an index off by one, swapped arguments,
-another axis. It drew them at commit 5fb4f353; expressions that were renamed later were renamed in `tests/faults/drawn.json`. For
-each fault, the tests that evaluate the expression run until one fails. The checks of shapes and types (`--shapes`) are off.
-`tests/faults` has the script and its commands; this page is its output.
+Do the tests find a small bug? A seeded script drew {count} expressions from seven parts of the package and replaced each with a
+small bug (mutation testing): another operator or comparison, a dropped operand, an index off by one, swapped arguments, another
+axis. It drew them at commit 5fb4f353, whose line numbers the table gives; expressions that were renamed later were renamed in
+`tests/faults/drawn.json`. For each fault, the tests that evaluate the expression run until one fails. The checks of shapes and
+types (`--shapes`) are off. `tests/faults` has the script and its commands; this page is its output.
 
 At first, no test that ran found {unnoticed} of the faults. A test was added for each of them, and a note says so. The numbers below
 include these tests, so they do not estimate how many other bugs the tests would find.
 
-A fault is set aside if it changes no result; its note says why. *Any run* is the quick, the default or the thorough run.
+*Equivalent* faults change no result; their notes say why. *Any run* is the quick, the default or the thorough run.
 {compared}
 
 """
-ALL_FOUND = """The default run finds every fault that is not set aside."""
+ALL_FOUND = """The default run finds every fault that is not equivalent."""
 UNNOTICED = "no test that ran noticed it; one was added"
 RESULT = {True: "yes", False: "no"}
 LONGEST = 60  # characters of an expression
@@ -73,7 +73,7 @@ def page(folder: Path) -> str:
         rows.append([*cells, *("" if note and not thorough else RESULT[hit] for hit in (thorough, default, quick)), note])
     sums = [[room, *map(str, counts)] for room, counts in totals.items()]
     sums.append(["**all**", *(str(sum(counts[i] for counts in totals.values())) for i in range(5))])
-    titles = ["part", "faults", "set aside", "found by any run", "by the default run", "by the quick run"]
+    titles = ["part", "faults", "equivalent", "found by any run", "by the default run", "by the quick run"]
     long = ["", "part", "where", "mistake", "change", "any run", "default", "quick", "note"]
     missed = [fault.number for fault in faults if not found[fault.number] & {"quick", "default"} and str(fault.number) not in aside]
     compared = f"The default run misses: {', '.join(map(str, missed))}." if missed else ALL_FOUND

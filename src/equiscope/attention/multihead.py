@@ -152,7 +152,10 @@ class MultiHeadAttention(nn.Module):
     def runs_on(
         self, tokens: Tokens | None = None, position: Position | None = None, source: Tokens | None = None
     ) -> ResolvedBackend:  # fmt: skip
-        """Return the backend that a forward pass would use; without tokens: for unpadded tokens on this module's device."""
+        """Return the backend that a forward pass would use.
+
+        Without tokens: for one sequence of two tokens without padding, on this module's device. Longer inputs may use another.
+        """
         with torch.no_grad():
             tokens = tokens or Tokens.of(self.q_proj.weight.new_zeros(1, 2, self.q_proj.in_features))
         context = AttentionContext(position or NoPosition(), tokens, source or tokens)
@@ -178,7 +181,9 @@ class MultiHeadAttention(nn.Module):
         if backend == "sdpa":
             if position.acts("value_bias"):
                 return f"{position.name} reads the weights"
-            if not (self.score.fused and self.normalizer.fused) or self.score.cap is not None:
+            if self.score.cap is not None:
+                return "SDPA has no soft cap on the scores"
+            if not (self.score.fused and self.normalizer.fused):
                 return f"its scores are {self.score.name}, its weights {self.normalizer.name}"
         return ""
 
@@ -200,10 +205,10 @@ class MultiHeadAttention(nn.Module):
             return ("sdpa",)
         rows, keys = context.queries.positions.shape[-2], context.keys.positions.shape[-2]
         narrow = context.queries.x.dtype != torch.float32 or torch.is_autocast_enabled("cuda")
-        table = rows < FLEX_MIN_QUERIES if narrow else rows * keys <= DENSE_MAX_PAIRS
-        return ("sdpa", "flex") if table or self._needs_no_table(context) else ("flex", "sdpa")
+        dense_is_faster = rows < FLEX_MIN_QUERIES if narrow else rows * keys <= DENSE_MAX_PAIRS
+        return ("sdpa", "flex") if dense_is_faster or self._needs_no_dense_mask(context) else ("flex", "sdpa")
 
-    def _needs_no_table(self, context: AttentionContext) -> bool:
+    def _needs_no_dense_mask(self, context: AttentionContext) -> bool:
         free = context.is_row_causal(self.mask) or context.is_full(self.mask)
         return free and not context.position.acts("score_bias") and not context.position.acts("content_bias")
 

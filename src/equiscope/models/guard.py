@@ -3,8 +3,8 @@
 A causal model's output at a position depends on the tokens up to that position; a score of a token depends on the tokens before it
 and on that token, as one of probabilities that sum to at most one. Neither depends on earlier calls or on other sequences of a
 batch.
-At most 40 calls of at most 520 tokens look for a counterexample, at lengths and positions on both sides of block borders: powers of
-two, and those that the model itself names (`program/boundaries.py`).
+At most 40 calls of at most 520 tokens look for a counterexample, at lengths and positions on both sides of block boundaries: powers
+of two, and those that the model itself names (`program/boundaries.py`).
 """
 
 import copy
@@ -17,14 +17,15 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import EquiscopeError, GuardFailed, InputError, Leak
-from equiscope.program.boundaries import boundaries, lengths_around, positions_around, recording
+from equiscope.program.boundaries import boundaries, lengths_around, positions_around, recording_sizes
 from equiscope.symmetry.measure import shrinks
 
 LONGEST, MOST = 520, 40  # tokens of a call, and calls
 SHORTER = (512, 384, 256, 128, 64, 32, 16, 8, 4)  # lengths that are tried where a model takes no more
 LENGTHS = {5: 3, 17: 11, 64: 41, 65: 41, 128: 83, 256: 157}  # shorter inputs, and the length of the unchanged prefix of each
-CUTS = (64, 128, 256, 512, 1, 2, 3, 7, 101, 307, 29, 199, 449, 61, 509, 517)  # of the longest: at borders, and at primes
-OWN_LENGTHS, OWN_CUTS = 2, 8  # shorter inputs, and cuts of the longest, at borders that the model names
+# prefixes of the longest input: at powers of two, and at other lengths, mostly primes
+CUTS = (64, 128, 256, 512, 1, 2, 3, 7, 101, 307, 29, 199, 449, 61, 509, 517)
+OWN_LENGTHS, OWN_CUTS = 2, 8  # shorter inputs, and cuts of the longest, at boundaries that the model names
 FLOAT32 = 2e-5  # relative error of one pass in float32 that is taken for rounding where a scorer cannot run in float64
 EVIDENCE = math.log(1e6)  # a proper scorer exceeds it in one of a million guards (Ville's inequality)
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3)  # of the bets against a scorer
@@ -201,12 +202,12 @@ class _Search:
         for length in (longest, max(longest - longest // 4, 1)):
             found = set[int]()
             try:
-                with recording(found, irregular):
+                with recording_sizes(found, irregular):
                     self.guard.outputs(self.tokens(length))
             except Exception:  # a script takes no recorded lengths
                 break
             sizes.append(found)
-        model = self.guard.model if isinstance(self.guard.model, nn.Module) else nn.Module()  # a function has no constants to read
+        model = self.guard.model if isinstance(self.guard.model, nn.Module) else nn.Module()  # constants are read from modules only
         return boundaries(model, sizes, irregular)
 
     def _repeats(self, sequence: Tensor, outputs: Tensor) -> None:

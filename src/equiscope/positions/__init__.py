@@ -1,7 +1,8 @@
 """Position schemes: each declares where it acts (tokens, queries and keys, scores, values) and which actions it preserves.
 
-`SCHEMES` lists all of them; the laws, the command line, the pages and the docs read it. A new scheme is one file, one line here
-and one test. `make`, `to_json` and `from_json` map names in files and on the command line to schemes.
+`SCHEMES` lists all of them; the laws, the command line, the pages and the docs read it. A new scheme is one file, its import and
+its line in `SCHEMES` and `__all__`, and one test. `make`, `to_json` and `from_json` map names in files and on the command line to
+schemes.
 """
 
 from typing import Any

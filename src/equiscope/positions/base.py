@@ -42,7 +42,10 @@ class Position(nn.Module):
 
     @property
     def preserves(self) -> frozenset[type[Action]]:
-        """Actions on positions that leave attention's output unchanged, at random parameters."""
+        """The actions to which attention with this scheme is equivariant.
+
+        A shift or a reversal of the positions then leaves the output unchanged; a permutation of the tokens permutes it.
+        """
         return frozenset()
 
     @property

@@ -1,6 +1,7 @@
 """Rotary position embedding (RoPE): rotates queries and keys by their position; their product depends on the difference only.
 
-Row m of Q is rotated by +m, row n of K by +n; the transpose of a rotation is its inverse, so q_m . k_n depends on m - n only.
+A query at position m is rotated by the angles m w, a key at position n by n w. The transpose of a rotation is its inverse, so
+q_m . k_n depends on m - n only.
 Two pair layouts exist: "interleaved" pairs columns (0,1), (2,3), ... as in the paper and Meta's Llama; "half" pairs (i, i + K/2)
 as in Hugging Face. `half_from_interleaved` converts weights exactly. `scaling` lowers the frequencies for longer texts.
 Source: Su et al. 2021, "RoFormer", section 3.2.
@@ -81,10 +82,10 @@ class Rope(Position):
     def rotate(self, x: Tensor, positions: Tensor, role: Role) -> Tensor:
         factor = self.key_angle_factor if role == "key" else 1.0
         theta = angles(positions, self.frequencies(x.shape[-1]) * factor)
-        return rotate(self._sharpened(x), theta, self.pairs)
+        return rotate(self._scaled(x), theta, self.pairs)
 
-    def _sharpened(self, x: Tensor) -> Tensor:
-        """Multiply the rotated columns by the scaling's factor, as Hugging Face multiplies cosines and sines."""
+    def _scaled(self, x: Tensor) -> Tensor:
+        """Multiply the rotated columns by the attention factor of the scaling; Hugging Face multiplies cosines and sines by it."""
         scale, columns = self.scaling.scale if self.scaling is not None else 1.0, self.rotated_columns(x.shape[-1])
         if scale == 1:
             return x
@@ -109,7 +110,7 @@ def interleaved_from_half(weight: Tensor, heads: int, rotated: int | None = None
 
 
 def _order(channels: int, heads: int, rotated: int | None) -> Tensor:
-    """Return the index of each row of a half-split projection in the interleaved projection."""
+    """Return the index of each row of a half-split projection in the interleaved projection: 0, 2, 1, 3 for a head of width 4."""
     width = channels // heads
     columns = width if rotated is None else rotated
     if channels % heads or columns % 2 or not 0 < columns <= width:

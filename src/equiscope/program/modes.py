@@ -1,9 +1,9 @@
-"""The two torch modes of the package: each hands every call to a function `answer`.
+"""The two torch modes of the package: each hands every call to a function, the handler.
 
-    with Functions(answer):   calls of torch's functions, as the model wrote them
-    with Operations(answer):  ATen operations, also those of scripts, vmap, gradients and C++
+    with Functions(handler):   calls of torch's functions, as the model wrote them
+    with Operations(handler):  ATen operations, also those of scripts, vmap, gradients and C++
 
-answer(function, args, kwargs) returns the result of the call. It may read, change or run the call; inside it the mode is off.
+handler(function, args, kwargs) returns the result of the call. It may read, change or run the call; inside it the mode is off.
 """
 
 import sys
@@ -15,18 +15,18 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-Answer = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 
 class Functions(TorchFunctionMode):
-    """Inside, a call of a function of torch gets the answer's result."""
+    """Context in which the handler computes the result of each call of a torch function."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, handler: Handler) -> None:
         super().__init__()
-        self.answer = answer
+        self.handler = handler
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-        return self.answer(func, args, kwargs or {})
+        return self.handler(func, args, kwargs or {})
 
 
 def uncompiled() -> AbstractContextManager[Any]:
@@ -35,18 +35,18 @@ def uncompiled() -> AbstractContextManager[Any]:
 
 
 class Operations(TorchDispatchMode):
-    """Inside, an ATen operation gets the answer's result."""
+    """Context in which the handler computes the result of each ATen operation."""
 
     supports_higher_order_operators = True
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Whether torch keeps `__torch_dispatch__` from being compiled: that imports the compiler, and costs 20 µs a call."""
+        """False: torch then does not wrap `__torch_dispatch__`, which would import the compiler and cost 20 µs a call."""
         return False
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, handler: Handler) -> None:
         super().__init__()
-        self.answer = answer
+        self.handler = handler
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-        return self.answer(func, args, kwargs or {})
+        return self.handler(func, args, kwargs or {})

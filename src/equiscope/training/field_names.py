@@ -28,7 +28,7 @@ def resolved(name: str, task: str) -> str:
     if not ends and name in {f.name for f in msgspec.structs.fields(Recipe)}:
         inner = [path for path in known if path.startswith(f"{name}.")]
         hint = f"Vary one of its fields, such as {inner[0]}." if inner else "Give --seeds." if name == "seed" else ""
-        raise InputError(sentences(f"The field {name} of a recipe does not vary.", hint))
+        raise InputError(sentences(f"The field {name} of a recipe cannot vary.", hint))
     if not ends:
         raise InputError(f"A recipe has no field {name} that could vary. {similar(name, task) or 'See docs/reference/recipe.md.'}")
     if len(ends) > 1:
@@ -42,7 +42,7 @@ def matching(name: str, task: str) -> list[str]:
 
 
 def similar(name: str, task: str) -> str:
-    """The question "Did you mean rate?", of all names, whole and short; empty where none is similar."""
+    """The question "Did you mean rate?" for similar names, full or short; empty if there is none."""
     return did_you_mean(name, sorted({part for path in names(task) for part in (path, path.rpartition(".")[2])}))
 
 

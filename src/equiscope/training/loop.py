@@ -1,8 +1,9 @@
 """The training loop: batches, steps, evaluation, checkpoints.
 
-A step depends only on the recipe and the number of the step. A run that is killed at any moment and resumed therefore equals an
-uninterrupted run; on a CPU, bit for bit. With `budget.minutes` the learning rate depends on the clock too: such a run resumes with
-the weights and the minutes of its last checkpoint.
+The batch and the random numbers of a step depend only on the recipe, the number of the step and the process; the weights and the
+state of the optimizer are in the checkpoint. A run that is killed at any moment and resumed therefore equals an uninterrupted run;
+on a CPU, bit for bit. With `budget.minutes` the learning rate depends on the clock too: such a run resumes with the weights and the
+minutes of its last checkpoint.
 """
 
 import json
@@ -90,7 +91,7 @@ def _alone(loop: "TrainingLoop", stop_signal: Callable[[], int]) -> Run:
         while True:
             try:
                 with loop.compilation(step, first) if loop.recipe.engine.compile else nullcontext():
-                    done = loop.engine.step(loop.task, step, stop_signal, loop.position)
+                    done = loop.engine.step(loop.task, step, stop_signal, loop.schedule_step)
             except Exception as error:
                 step = steps.throw(error)
             else:
@@ -167,12 +168,16 @@ class CompilationStopped(Exception):
 
 
 class TrainingLoop:
-    """One run: what is evaluated, recorded and saved after which step. Something else computes the steps.
+    """One run: what is evaluated, recorded and saved after which step.
 
-    until  newest checkpoint to resume from; None: the newest one
+    `train` yields the number of each step; the caller computes the step and sends back its result. So `training.together`
+    can compute the same step of several runs at once.
+
+    until  resume from the newest checkpoint up to this step; None: no limit
     spare  checkpoints that are kept beyond those of the recipe, until the run is finished
     compiling  whether the current step has begun to compile the model: Ctrl-C ends that at once
-    position   in the schedule: steps done, or more where a larger share of `budget.minutes` is over
+    schedule_step  the step at which the schedule stands: the number of steps done, or more if a larger share of
+                   `budget.minutes` has passed
     """
 
     until: int | None = None
@@ -191,7 +196,7 @@ class TrainingLoop:
         self.identity = identity(run)
         self.best: float | None = None
         self.seconds = 0.0
-        self.position, self.elapsed, self.began = 0, 0.0, perf_counter()
+        self.schedule_step, self.elapsed, self.began = 0, 0.0, perf_counter()
         self.saved = -1  # the step of the newest checkpoint
         self.entries: Entries | None = None
         self.costs: dict[tuple[int, int], float] = {}
@@ -204,8 +209,8 @@ class TrainingLoop:
         """
         step = self._resume()
         self.began = perf_counter()
-        self.position = self._position(step)
-        if self.position >= self.steps and self.run.state == "finished":
+        self.schedule_step = self._schedule_step(step)
+        if self.schedule_step >= self.steps and self.run.state == "finished":
             self.watcher.message(f"{self.out} is finished: {step} steps.")
             return self.run
         self._restore_best(step)
@@ -217,7 +222,7 @@ class TrainingLoop:
             try:
                 return (yield from self._steps(step, stop_signal))
             except Exception as error:
-                return self._uncompiled(error, stop_signal())
+                return self._compilation_failed(error, stop_signal())
         except (EquiscopeError, OSError) as error:
             with suppress(OSError):
                 self._record(state="failed", reason=str(error))
@@ -230,19 +235,19 @@ class TrainingLoop:
         peak = best_rate(self.engine.device, torch.bfloat16 if self.recipe.engine.precision == "bfloat16" else torch.float32)
         if self.saved < 0:
             self._evaluate(0)
-        while self.position < self.steps:
+        while self.schedule_step < self.steps:
             try:
                 done = yield step
             except Diverged as error:
                 raise self._diverged(error, step) from error
-            self._note(done, step, peak)
-            step, before = step + 1, self.position
-            self.position = self._position(step)
+            self._record_step(done, step, peak)
+            step, before = step + 1, self.schedule_step
+            self.schedule_step = self._schedule_step(step)
             if self._due(self.every, before):
                 self._evaluate(step)
             if self._due(self.save_every, before) or done.stop:
                 self._save(step)
-            if done.stop and self.position < self.steps:
+            if done.stop and self.schedule_step < self.steps:
                 name = signal.Signals(done.stop).name
                 return self._record(state="stopped", reason=f"{name} after step {step} of {self.steps}, which is saved")
         if stop := stop_signal():
@@ -250,8 +255,8 @@ class TrainingLoop:
             return self._record(state="stopped", reason=f"{name} after the last step, which is saved, before the last measurement")
         return self._finish(step)
 
-    def _position(self, step: int) -> int:
-        """In the schedule after some steps, the same in all processes: the share of the time if that is larger."""
+    def _schedule_step(self, step: int) -> int:
+        """The step at which the schedule stands after `step` steps: the same number in all processes."""
         minutes = self.recipe.budget.minutes
         if minutes is None:
             return step
@@ -263,8 +268,8 @@ class TrainingLoop:
         return self.elapsed + perf_counter() - self.began
 
     def _due(self, every: int, before: int) -> bool:
-        """Whether an evaluation or a checkpoint is due: at the end, and whenever the position passes a multiple of `every`."""
-        return self.position >= self.steps or self.position // every > before // every
+        """Whether an evaluation or a checkpoint is due: at the end, and whenever the schedule passes a multiple of `every`."""
+        return self.schedule_step >= self.steps or self.schedule_step // every > before // every
 
     @contextmanager
     def compilation(self, step: int, first: int) -> Iterator[None]:
@@ -293,7 +298,7 @@ class TrainingLoop:
         finally:
             self.compiling = False
 
-    def _uncompiled(self, error: Exception, stop: int) -> Run:
+    def _compilation_failed(self, error: Exception, stop: int) -> Run:
         """Handle a failed compilation: a stop signal ends the compiler processes too. Re-raises other errors."""
         own = isinstance(error, CompilationStopped) or type(error).__module__.startswith(("torch._inductor", "torch._dynamo"))
         if not (self.recipe.engine.compile and own):
@@ -307,7 +312,7 @@ class TrainingLoop:
             "Use --set engine.compile=false, or another compiler (the variable CXX)."
         ) from error
 
-    def _note(self, done: StepResult, step: int, peak: float) -> None:
+    def _record_step(self, done: StepResult, step: int, peak: float) -> None:
         """Record the metrics of a step, counted from 0."""
         self.seconds += done.seconds
         passes = 2 if self.recipe.optimiser.sharpness else 1
@@ -403,7 +408,8 @@ class TrainingLoop:
             self._write(step, {WEIGHTS: state.weights(model)}, {"values": values}, BEST, 1)
 
     def _finish(self, step: int) -> Run:
-        """Evaluate the best weights on every part except the training data."""
+        """Evaluate the best weights on every part except the training data, fit the simple model for comparison, store the input
+        domain, and delete surplus checkpoints."""
         result, reason = {}, ""
         if step < self.steps:
             reason = f"{self.recipe.budget.minutes:g} minutes were over after step {step} of {self.steps}"
@@ -434,7 +440,7 @@ class TrainingLoop:
         saved = (
             f"The weights before it are kept in {run_folder.checkpoint_path(self.out, self.saved)}"
             if self.saved >= 0
-            else "Nothing is lost"
+            else "Nothing was saved yet"
         )
         return f"{saved}. Try a lower optimiser.rate, more warmup, or a smaller optimiser.clip, with another --out."
 

@@ -46,7 +46,7 @@ class _OperationRecorder:
         self.producer: dict[int, int] = {}
         self.numbers_left = MAX_NUMBERS
 
-    def answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a call and record it."""
         if self.numbers_left <= 0:
             return func(*args, **kwargs)
@@ -72,7 +72,7 @@ class _OperationRecorder:
 def operations(run: Pass, module: nn.Module, call: Callable[[], Any]) -> list[Operation]:
     """The operations inside the first call of a module during `call()`."""
     recorder = _OperationRecorder()
-    with run.within(), _inside(module, Functions(recorder.answer)):
+    with run.within(), _inside(module, Functions(recorder.handler)):
         call()
     return recorder.recorded
 

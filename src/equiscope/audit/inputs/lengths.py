@@ -13,7 +13,7 @@ from torch import Generator, nn
 
 from equiscope.audit.inputs.variations import lengthened
 from equiscope.audit.subject import ModelError, Pass, Subject, shortened
-from equiscope.program.boundaries import FLOOR, LARGEST, boundaries, lengths_around, recording
+from equiscope.program.boundaries import LARGEST, LONG_LENGTH, boundaries, lengths_around, recording_sizes
 from equiscope.symmetry import Inputs
 
 LONGEST = 2 * LARGEST + 1
@@ -75,7 +75,7 @@ def length_ladder(subject: Subject, run: Pass, budget: LengthBudget) -> LengthLa
     sizes, irregular = _recorded(run) if budget.calls > 6 else ([], set())
     likely, others = boundaries(subject.model, sizes, irregular)
     most = longest(subject.model)
-    candidates = [FLOOR if most is None or most > FLOOR else most, *lengths_around(likely, others)]
+    candidates = [LONG_LENGTH if most is None or most > LONG_LENGTH else most, *lengths_around(likely, others)]
     lengths, spent = list[int](), 0.0
     for length in dict.fromkeys(candidates):
         if length < 2 or length == n or length > (most or LONGEST) or len(lengths) >= budget.calls:
@@ -110,14 +110,14 @@ def longest(model: nn.Module) -> int | None:
 def _recorded(run: Pass) -> tuple[list[set[int]], set[int]]:
     """Sizes by which the running model splits and reshapes, at each of two lengths; and where its masks are irregular."""
     recorded_sizes, irregular = list[set[int]](), set[int]()
-    for length in (run.inputs.length or 0, FLOOR, 67, 37):
+    for length in (run.inputs.length or 0, LONG_LENGTH, 67, 37):
         inputs = resized(run.inputs, length, Generator().manual_seed(3))
         if inputs is None or len(recorded_sizes) == 2:
             continue
 
         def record(model: nn.Module, inputs: Inputs = inputs) -> Any:
             sizes: set[int] = set()
-            with recording(sizes, irregular):
+            with recording_sizes(sizes, irregular):
                 result = inputs.call(model)
             recorded_sizes.append(sizes)
             return result

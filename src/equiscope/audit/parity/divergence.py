@@ -88,7 +88,7 @@ class Divergence:
         return targets
 
     def hit(self, t: Tensor) -> int | None:
-        """The first unexplained value of B with these numbers, in any order. Only numbers of the norm of one are sorted."""
+        """The first unexplained value of B with these numbers, in any order. `t` is sorted only if a norm is equal."""
         targets = self._targets.get(t.numel())
         if targets is None:
             return None

@@ -167,13 +167,13 @@ def _plain_answers(model: nn.Module, which: Tensor, own: Tensor | None = None, s
 def _noting_softmax(weights: list[Tensor]) -> Functions:
     """Keeps what softmax gave: an ordinary attention computed step by step weighs with nothing else."""
 
-    def answer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = func(*args, **kwargs)
         if "softmax" in getattr(func, "__name__", ""):
             weights.append(result)
         return result
 
-    return Functions(answer)
+    return Functions(handler)
 
 
 def formula(numbers: Tensor) -> str:

@@ -61,12 +61,12 @@ def recorded_calls(model: nn.Module) -> Iterator[list[AttentionCall]]:
     calls: list[AttentionCall] = []
     with scoped(model) as scope:
 
-        def answer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def handler(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             result = func(*args, **kwargs)
             calls.extend(_calls(func, args, kwargs, result, scope[-1] if scope else ""))
             return result
 
-        with Operations(answer):
+        with Operations(handler):
             yield calls
 
 

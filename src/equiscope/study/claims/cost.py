@@ -26,12 +26,12 @@ def largest(call: Callable[[], object]) -> int:
     """Numbers in the largest tensor that an operation makes in one call."""
     sizes = [0]
 
-    def answer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handler(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = func(*args, **kwargs)
         sizes.extend(t.numel() for t in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(t, Tensor))
         return result
 
-    with torch.no_grad(), Operations(answer):
+    with torch.no_grad(), Operations(handler):
         call()
     return max(sizes)
 

@@ -177,9 +177,9 @@ def position_offset(d: Divergence) -> Finding | None:
 
 
 def _are_positions(ids: Tensor) -> bool:
-    """Whether indices count tokens: from one to the next they stay or go on by one, apart from padding, and somewhere go on twice.
+    """Whether indices look like positions of tokens: most differences are 0 or 1, and somewhere two in a row are 1.
 
-    Segments, such as 0 0 0 1 1, go on once.
+    Segments, such as 0 0 0 1 1, have no two in a row.
     """
     if not ids.ndim or ids.shape[-1] < 3:
         return False

@@ -111,7 +111,10 @@ def of_tables(d: Divergence) -> Finding | None:
 
 
 def _sines(side: Side) -> list[Node]:
-    """The steps that compute sines of which the products with values of the model are a rotation, and not a sum."""
+    """The steps that compute sines whose results are only multiplied by values that depend on the input, as in a rotation.
+
+    Sinusoidal embeddings are added instead.
+    """
     found = []
     for node in side.nodes:
         users = side.users.get(node.value, []) if node.op == "sin" and node.value not in side.moving else []

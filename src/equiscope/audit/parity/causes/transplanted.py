@@ -64,7 +64,7 @@ def table(d: Divergence) -> Finding | None:
 
 
 def _reproduces(d: Divergence, value: int, t: Tensor) -> bool:
-    """Whether A with these integers computes B's numbers; not where they are no rows of what is read."""
+    """Whether A with these integers computes B's numbers. False if an index is out of range."""
     try:
         return reproduces(d, {value: t})
     except IndexError:

@@ -237,13 +237,13 @@ def _overflow(run: Pass, dtype: torch.dtype) -> PrecisionFault | None:
     faults_found: list[tuple[str, str]] = []
     with scoped(run.model) as scope:
 
-        def answer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def handler(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             result = func(*args, **kwargs)
             if not faults_found and isinstance(result, Tensor) and _has_overflow(result) and not any(map(_has_overflow, args)):
                 faults_found.append((func.overloadpacket.__name__.strip("_"), scope[-1] if scope else ""))
             return result
 
-        with Operations(answer):
+        with Operations(handler):
             run.outputs_of(run.inputs.call)
     if not faults_found:
         return None
