@@ -59,9 +59,11 @@ export function book(docs: string): { html: string; problems: string[] } {
   return { html, problems };
 }
 
-/** A line does not end between a parenthesis and the claim in it. */
+/** A line does not end between a parenthesis and the claim in it, or between a number and its percent sign. */
 const together = (html: string): string =>
-  html.replace(/\((<button [^>]*class="claim"[^>]*>[^<]*<\/button>\)[.,;:]?)/g, '<span class="together">($1</span>');
+  html
+    .replace(/\((<button [^>]*class="claim"[^>]*>[^<]*<\/button>\)[.,;:]?)/g, '<span class="together">($1</span>')
+    .replace(/(\d)\s%/g, "$1\u00a0%");
 
 /** A chapter, or the cover in front of the first one: its tokens, and what can be linked in it. */
 class Part {
