@@ -5,11 +5,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from equiscope.audit import check
+from equiscope.audit.inputs.variations import lengthened
 from equiscope.audit.subject.deepcopy import deepcopy
 from equiscope.errors import InputError
 from equiscope.program.boundaries import irregular_positions
+from equiscope.symmetry import inputs_of
 
 X = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
 
@@ -79,16 +82,63 @@ def test_an_output_without_tensors_is_refused_with_what_to_pass():
     assert check(Wrapped(8, 8), X, properties="pure", pick=lambda output: output.hidden)["pure"].holds
 
 
-class Counted(nn.Module):
-    """Takes the number of tokens of each sequence instead of a mask."""
+class Packed(nn.GRU):
+    """Leaves out the rows beyond the longest sequence."""
 
-    def forward(self, x: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
-        return x if lengths is None else x * (torch.arange(x.shape[1]) < lengths[:, None])[..., None]
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:  # type: ignore[override]
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        return pad_packed_sequence(super().forward(packed)[0], batch_first=True)[0]
 
 
-def test_lengths_instead_of_a_padding_mask_are_named_with_what_to_do():
-    row = check(
-        Counted(), torch.ones(2, 3, 4), kwargs={"lengths": torch.tensor([3, 2])}, properties="right-padding", actions=()
-    ).rows[0]
-    assert row.verdict == "not applicable"
-    assert "the model takes lengths, not a mask: wrap it" in row.note
+class Mean(nn.Module):
+    """The mean over the tokens, or over others."""
+
+    def __init__(self, over: str) -> None:
+        super().__init__()
+        self.inner, self.over = nn.Linear(8, 8), over
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        n = x.shape[1]
+        rows = {"longest": lengths.amax(0, keepdim=True), "one more": lengths + 1}.get(self.over, lengths)
+        total = (self.inner(x) * (torch.arange(n) < rows[:, None])[..., None]).sum(1)
+        return total / (n if self.over == "all rows" else rows[:, None])
+
+
+@pytest.mark.parametrize(("model", "causal", "padding", "batch"), [
+    (Packed(8, 8, batch_first=True), "holds", "holds", "holds"),
+    (Mean("tokens"), "undecided", "holds", "holds"),
+    (Mean("all rows"), "undecided", "broken", "holds"),
+    (Mean("one more"), "undecided", "broken", "holds"),
+    (Mean("longest"), "undecided", "broken", "broken"),
+])  # fmt: skip
+def test_lengths_follow_the_tokens(model: nn.Module, causal: str, padding: str, batch: str):
+    audit = check(
+        model.double(), X.double(), kwargs={"lengths": torch.tensor([4, 2])}, properties=["causal", "right-padding", "batch"],
+        effort="quick", proof=False, random_parameters=False,
+    )  # fmt: skip
+    assert [row.verdict for row in audit.rows[:3]] == [causal, padding, batch]
+    assert audit.notes == [
+        "lengths is 5, the number of rows, for every sequence; right-padding, batch and causal measure shorter ones too"
+    ]
+
+
+def test_lengths_mark_no_padding_on_the_left_and_are_no_list():
+    model = Packed(8, 8, batch_first=True)
+    row = check(model, X, kwargs={"lengths": torch.tensor([5, 5])}, properties="left-padding").rows[0]
+    assert row.note == "lengths counts the first tokens of each sequence, so padding cannot come before them"
+    with pytest.raises(InputError, match="'lengths' is a list of numbers"):
+        check(model, X, kwargs={"lengths": [5, 2]}, properties="batch")
+    with pytest.raises(InputError, match="none larger than the number of tokens"):
+        check(model, X, kwargs={"lengths": torch.tensor([6, 2])}, kinds={"lengths": "lengths"}, properties="batch")
+
+
+def test_lengths_are_cut_extended_and_kept_with_the_rows():
+    given = inputs_of((X,), {"lengths": torch.tensor([5, 2])}, ("x", "lengths"))
+    longer = lengthened(given, 9, torch.Generator())
+    assert longer is not None
+    assert [inputs.values["lengths"].tolist() for inputs in (given.rows([0, 1, 2]), given.rows([4, 3, 2, 1, 0]), longer)] == [
+        [3, 2],
+        [5, 2],
+        [9, 2],
+    ]
+    assert inputs_of((X,), {"lengths": torch.tensor([7, 6])}, ("x", "lengths")).kinds["lengths"] == "other"

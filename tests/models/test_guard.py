@@ -10,6 +10,7 @@ from tests.audit.zoo import D
 from tests.audit.zoo_unusual import Border
 from tests.models import zoo_guard as zoo
 from tests.models.healthy_causal import FAIL, HEALTHY, OF_TRANSFORMERS, of_transformers
+from torch import Tensor, nn
 
 import equiscope as eq
 from equiscope.errors import GuardFailed, InputError
@@ -120,6 +121,20 @@ def test_the_counterexample_is_small_and_holds():
         one, other = (model(torch.tensor([ids]))[0, found.position] for ids in (found.tokens, found.other))
     assert found.position < found.changed[0]
     assert not torch.equal(one, other)
+
+
+def test_lengths_are_those_of_each_call():
+    class Counted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.out = nn.Embedding(9, 4), nn.Linear(4, 9)
+
+        def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+            x = self.table(ids) * (torch.arange(ids.shape[1]) < lengths[:, None])[..., None]
+            return self.out(x.flip(1))  # reads no later token where lengths stay as they are
+
+    with pytest.raises(GuardFailed, match="it reads later tokens"):
+        eq.guard(Counted(), kwargs={"lengths": torch.tensor([2])}, longest=16)
 
 
 def test_as_a_context_it_sees_that_the_evaluation_changed_the_model():

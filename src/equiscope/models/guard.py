@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from equiscope.errors import EquiscopeError, GuardFailed, InputError, Leak
 from equiscope.program.boundaries import boundaries, lengths_around, positions_around, recording_sizes
+from equiscope.symmetry.inputs import LENGTHS as COUNTS
 from equiscope.symmetry.measure import shrinks
 
 LONGEST, MOST = 520, 40  # tokens of a call, and calls
@@ -82,7 +83,7 @@ class Guard:
             result = (
                 model(tokens.clone())
                 if self.scorer
-                else model(_to(tokens if tokens.ndim > 1 else tokens[None], model), **self.kwargs)
+                else model(_to(tokens if tokens.ndim > 1 else tokens[None], model), **self._kwargs(tokens))
             )
         if self.scorer:
             numbers = torch.as_tensor(result).detach().double().flatten().cpu()
@@ -94,6 +95,14 @@ class Guard:
             return numbers
         found = _tensor(result, tokens.shape[-1])
         return (found if tokens.ndim > 1 else found[0]).detach().cpu()
+
+    def _kwargs(self, tokens: Tensor) -> dict[str, Any]:
+        """The arguments of a call; lengths count all tokens of each sequence."""
+        size = tokens.shape[0] if tokens.ndim > 1 else 1
+        return {
+            n: v.new_full((size,), tokens.shape[-1]) if n in COUNTS and isinstance(v, Tensor) and v.ndim == 1 else v
+            for n, v in self.kwargs.items()
+        }
 
     @property
     def left(self) -> int:

@@ -16,7 +16,7 @@ from equiscope.errors import InputError, UnknownName
 
 InputKind = Literal[
     "ids", "features", "flags", "position_ids", "coordinates", "image", "wave", "points", "vectors", "atoms", "tokens", "edges",
-    "steps", "pairs", "other",
+    "steps", "pairs", "lengths", "other",
 ]  # fmt: skip
 KINDS: tuple[InputKind, ...] = get_args(InputKind)
 AXIS: dict[InputKind, int] = {
@@ -42,6 +42,9 @@ NAMED: dict[str, InputKind] = {
     "cache_position": "other", "mask": "pairs", "src_mask": "pairs", "attn_mask": "pairs",
 }  # fmt: skip
 
+LENGTHS = (  # tokens of each sequence, as in pack_padded_sequence
+    "lengths", "lens", "seq_lens", "seq_lengths", "sequence_lengths", "input_lengths", "src_lengths", "src_lens", "x_lengths",
+)  # fmt: skip
 PER_TOKEN = ("mask", "masks", "padding_mask", "pad_mask", "node_mask", "atom_mask", "segment_ids", "batch")  # one number a token
 
 
@@ -49,7 +52,8 @@ PER_TOKEN = ("mask", "masks", "padding_mask", "pad_mask", "node_mask", "atom_mas
 class Inputs:
     """Arguments by name; the first `positional` of them are given by position.
 
-    Of the kinds, "steps" are features [N, B, D] and "pairs" masks [N, N].
+    Of the kinds, "steps" are features [N, B, D], "pairs" masks [N, N], and "lengths" the number of tokens of each sequence [B], the
+    first rows of it.
 
     values  name -> argument
     kinds   name -> its kind; an action transforms the kinds it knows
@@ -94,9 +98,11 @@ class Inputs:
         return self.with_values({n: converted[id(v)] for n, v in self.of(*kinds).items()})
 
     def rows(self, pick: Tensor | list[int], kinds: tuple[InputKind, ...] = WORDS) -> "Inputs":
-        """Select rows of every input of these kinds, in this order."""
+        """Select rows of every input of these kinds, in this order. Lengths count the selected rows that are tokens."""
         rows = torch.as_tensor(pick)
         changed, selected = {}, dict[int, Any]()
+        for name, value in self.of("lengths").items():
+            changed[name] = (rows.to(value.device) < value[:, None]).sum(-1).to(value.dtype)
         for name, value in self.of(*kinds).items():
             axis = AXIS[self.kinds[name]]
             if isinstance(value, Tensor) and value.ndim >= -axis and value.shape[axis] >= 1:
@@ -190,6 +196,8 @@ def guess(name: str, value: Any, first: bool) -> InputKind:
         return "points"
     if name in NAMED and _fits(NAMED[name], value):
         return NAMED[name]
+    if _named_lengths(name) and _fits("lengths", value):
+        return "lengths"
     if not first:
         return "flags" if value.dtype == torch.bool and value.ndim == 2 else "other"
     if not value.is_floating_point():
@@ -206,6 +214,8 @@ def _fits(kind: InputKind, value: Tensor) -> bool:
         return value.ndim >= 2 and value.shape[-1] == 3
     if kind in ("ids", "atoms"):
         return not value.is_floating_point()
+    if kind == "lengths":
+        return value.ndim == 1 and not value.is_floating_point() and value.dtype != torch.bool
     if kind == "image":
         return value.ndim >= 3
     if kind == "pairs":
@@ -244,6 +254,9 @@ def inputs_of(
     }
     beside |= {n: "points" for n, v in inputs.of("other").items() if n == "x" and n not in given and _one_per_token(inputs, v, 3)}
     alien = [n for n, v in inputs.of("pairs").items() if v.shape[-1] != inputs.length]
+    alien += [
+        n for n, v in values.items() if (kinds_[n] == "lengths" or _named_lengths(n)) and not _are_lengths(inputs, n, v, n in given)
+    ]
     for name, value in inputs.of(*WORDS).items():  # keys and values of another sequence have their own mask
         axis = AXIS[kinds_[name]]
         if isinstance(value, Tensor) and value.ndim >= -axis and value.shape[axis] != inputs.length:
@@ -255,6 +268,27 @@ def inputs_of(
             alien.append(name)
     other: dict[str, InputKind] = {n: "other" for n in alien}
     return replace(inputs, kinds=kinds_ | beside | other)
+
+
+def _named_lengths(name: str) -> bool:
+    return name in LENGTHS or f"{name}s" in LENGTHS
+
+
+def _are_lengths(inputs: Inputs, name: str, value: Any, declared: bool) -> bool:
+    """Whether it is a number of tokens for each sequence. Raises InputError where it is declared so and is not, or is a list."""
+    size, n = inputs.batch, inputs.length
+    if type(value) in (list, tuple) and len(value) == size and all(isinstance(v, int) for v in value):
+        is_list = f"{name!r} is a {type(value).__name__} of numbers"
+        raise InputError(f"{is_list}. Give it as a tensor of integers [{size}], so that a check can change it.")
+    fits = isinstance(value, Tensor) and _fits("lengths", value) and len(value) == size
+    if fits and n is not None and int(value.min()) >= 0 and int(value.max()) <= n:
+        return True
+    if declared and inputs.kinds[name] == "lengths":
+        raise InputError(
+            f"{name!r} is declared as lengths, the number of tokens of each sequence, but the inputs are {inputs.describe()}. "
+            "Give a tensor of integers [batch], none larger than the number of tokens, or declare it as 'other'."
+        )
+    return False
 
 
 def _one_per_token(inputs: Inputs, value: Any, wide: int = 0) -> bool:

@@ -18,7 +18,7 @@ DECODED = ("decoder_input_ids", "decoder_inputs_embeds", "tgt", "target", "trg",
 
 
 def complete_arguments(subject: Subject) -> Subject:
-    """The same call with all arguments explicit. The outputs of the model stay the same."""
+    """The same call with all arguments explicit. The outputs of the model stay the same, unless lengths are less than the rows."""
     model, inputs = subject.model, subject.inputs
     if callable(getattr(model, "tokens", None)) and hasattr(model, "moving_parts"):
         return subject.like(inputs=_tokens(model, inputs))
@@ -26,7 +26,7 @@ def complete_arguments(subject: Subject) -> Subject:
         inputs = replace(inputs, extra=inputs.extra | {"pad": pad})
     if inputs.has("image"):
         inputs = replace(inputs, extra=inputs.extra | {"patch": patch_side(model)})
-    return _add_positions(subject.like(inputs=_layer_kinds(model, _atom_kinds(inputs))))
+    return _full_lengths(_add_positions(subject.like(inputs=_layer_kinds(model, _atom_kinds(inputs)))))
 
 
 def pad_id(model: nn.Module) -> int | None:
@@ -53,7 +53,7 @@ def decoder_subject(subject: Subject) -> Subject | None:
     if value.ndim < (3 if value.is_floating_point() else 2):
         return None
     kinds: dict[str, InputKind] = {
-        n: "other" if kind in ("ids", "features", "flags", "position_ids") else kind for n, kind in inputs.kinds.items()
+        n: "other" if kind in ("ids", "features", "flags", "position_ids", "lengths") else kind for n, kind in inputs.kinds.items()
     }
     kinds[words] = "features" if value.is_floating_point() else "ids"
     kinds |= {n: "flags" for n in inputs.values if n in ("decoder_attention_mask", "tgt_key_padding_mask")}
@@ -106,6 +106,18 @@ def _add_positions(subject: Subject) -> Subject:
     values, kinds = inputs.values | {"position_ids": positions}, inputs.kinds | {"position_ids": "position_ids"}
     new_inputs = replace(inputs, values=values, kinds=kinds, extra=extra)
     return subject.like(inputs=new_inputs) if _same_outputs(subject, new_inputs) else subject
+
+
+def _full_lengths(subject: Subject) -> Subject:
+    """Lengths of as many tokens as there are rows: rows of padding cannot be moved among the tokens."""
+    n = subject.inputs.length or 0
+    short = {name: value for name, value in subject.inputs.of("lengths").items() if not bool((value == n).all())}
+    if not short:
+        return subject
+    full = subject.like(inputs=subject.inputs.with_values({name: torch.full_like(value, n) for name, value in short.items()}))
+    full.notes = [f"{name} is {n}, the number of rows, for every sequence; right-padding, batch and causal measure shorter ones too"
+                  for name in short]  # fmt: skip
+    return full
 
 
 def _same_outputs(subject: Subject, other: Inputs) -> bool:

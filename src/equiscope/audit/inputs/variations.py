@@ -59,6 +59,8 @@ def _lengthened_value(value: Any, kind: str, more: int, generator: Generator, in
         return _appended_positions(value, AXIS[kind], more)  # type: ignore[index]
     if kind == "flags":
         return _appended_flags(value, -1, more)
+    if kind == "lengths":
+        return torch.where(value == inputs.length, value + more, value)
     if kind == "pairs":
         return _extended_mask(value, more)
     return value

@@ -124,6 +124,10 @@ class SameRows(Relation):
         self, original: Tensor, transformed: Tensor, ours: tuple[int, ...], theirs: tuple[int, ...], batch_axes: int
     ) -> Sides | None:  # fmt: skip
         a, b = _along(original, ours, self.original_rows), _along(transformed, theirs, self.transformed_rows)
+        if self._whole and a.ndim == b.ndim:  # a model that takes lengths may leave out the rows beyond the longest
+            for axis in ours:
+                rows = min(a.shape[axis], b.shape[axis])
+                a, b = a.narrow(axis, 0, rows), b.narrow(axis, 0, rows)
         if self.sequences is not None:
             if (
                 min(a.ndim, b.ndim) <= batch_axes

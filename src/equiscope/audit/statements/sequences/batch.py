@@ -7,7 +7,7 @@ from torch import Generator
 from equiscope.audit.inputs.lengths import cost, largest_batch
 from equiscope.audit.inputs.variations import batched, resampled, resampled_flags, reversed_positions, scaled_values, sequence
 from equiscope.audit.statements.pairs import RunPair, SameRows
-from equiscope.audit.statements.sequences.padding import mask_name, ragged
+from equiscope.audit.statements.sequences.padding import mask_name, pads_left, ragged
 from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import ModelError, Pass, Subject
 from equiscope.audit.subject.outputs import of_size
@@ -103,8 +103,10 @@ class BatchIndependence(Statement):
         if n < 3 or not (one.has("tokens") or (one.has("ids", "features") and mask_name(run.subject))) or one.has("pairs"):
             return []
         right = ragged(run.subject, one, (n, n // 2 + 1), False, generator).batch
-        left = ragged(run.subject, one, (n, n - 1), True, generator).batch
-        rows = [_other_flags(run, sequence(side, row), generator) for side, row in ((right, 0), (right, 1), (left, 1))]
+        sides = [(right, 0), (right, 1)]
+        if pads_left(run.subject):
+            sides.append((ragged(run.subject, one, (n, n - 1), True, generator).batch, 1))
+        rows = [_other_flags(run, sequence(side, row), generator) for side, row in sides]
         batch = batched(*rows)
         try:
             batch_axes = run.subject.batch_axes(run, rows[0], batch)

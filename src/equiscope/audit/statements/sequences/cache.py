@@ -16,7 +16,7 @@ from equiscope.audit.inputs.lengths import LENGTH_BUDGETS, length_ladder, resize
 from equiscope.audit.inputs.variations import sequence
 from equiscope.audit.statements.pairs import RunPair, SameRows
 from equiscope.audit.statements.sequences.causal import claims_causal
-from equiscope.audit.statements.sequences.padding import mask_name, ragged
+from equiscope.audit.statements.sequences.padding import mask_name, pads_left, ragged
 from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import ModelError, Pass, Subject, arguments, first_tokens
 from equiscope.audit.subject.outputs import SelectedOutputs
@@ -73,6 +73,8 @@ class CacheExact(Statement):
         """Two sequences of different lengths, padded on the left, as in batched generation."""
         n = run.inputs.length or 0
         if n < 5 or run.inputs.batch is None or not run.inputs.has("ids") or mask_name(run.subject) not in run.inputs.values:
+            return []
+        if not pads_left(run.subject):
             return []
         batch = ragged(run.subject, sequence(run.inputs, 0), (n, n // 2 + 1), True, generator).batch
         batch_axes, sizes = run.subject.batch_axes(run, sequence(batch, 0), batch), [n - 2, 1, 1]

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from equiscope.audit.inputs.variations import batched, resampled, sequence
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided, verdict_of
-from equiscope.audit.statements.sequences.padding import mask_name
+from equiscope.audit.statements.sequences.padding import mask_name, pads_left
 from equiscope.audit.subject import ModelError, Pass, Subject, copy_in_dtype
 from equiscope.audit.verdict import SEVERITY
 from equiscope.record import OutputVerdict, Row
@@ -37,6 +37,8 @@ class EmbeddingVectors(MeasuredProperty):
     def missing(self, subject: Subject) -> str:
         if not subject.inputs.has("ids") or not mask_name(subject):
             return "the model takes no ids with a padding mask"
+        if not pads_left(subject):
+            return "it pads on the left, which lengths cannot mark: right-padding and batch measure this model"
         return "" if subject.inputs.batch is not None else "the inputs have no batch axis"
 
     def measure(self, subject: Subject, tolerance: float, count: int) -> Row:

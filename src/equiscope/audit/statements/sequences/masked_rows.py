@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 
 from equiscope.audit.inputs.variations import batched, sequence
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
-from equiscope.audit.statements.sequences.padding import TRUE_IS_PADDING, mask_name, padded
+from equiscope.audit.statements.sequences.padding import TRUE_IS_PADDING, mask_name, padded, pads_left
 from equiscope.audit.statements.sequences.rotary_layout import attention_calls, query_key_products
 from equiscope.audit.subject import ModelError, Pass, Subject
 from equiscope.audit.subject.outputs import finite
@@ -88,10 +88,11 @@ def _masked_inputs(subject: Subject, run: Pass) -> Iterator[tuple[str, Inputs, T
     if not (inputs.has("tokens") or mask_name(subject)):
         return
     call = sequence(inputs, 0) if inputs.batch is not None else inputs
-    padding = padded(subject, call, 2, True, Generator().manual_seed(subject.seed))
-    yield "padding on the left", padding, torch.arange(n + 2) >= 2
+    if pads_left(subject):
+        padding = padded(subject, call, 2, True, Generator().manual_seed(subject.seed))
+        yield "padding on the left", padding, torch.arange(n + 2) >= 2
     if inputs.batch is not None:
-        full = padded(subject, call, 0, True, Generator().manual_seed(subject.seed))
+        full = padded(subject, call, 0, False, Generator().manual_seed(subject.seed))
         yield "a sequence that is all padding, beside one of tokens", batched(full, _all_padding(subject, full)), None
 
 

@@ -18,9 +18,9 @@ from equiscope.audit.statements.pairs import RunPair, SameRows, error, measure_p
 from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import ModelError, Pass, Subject, arguments, shortened
 from equiscope.symmetry import Inputs
+from equiscope.symmetry.inputs import LENGTHS, InputKind
 
 MASKS = ("attention_mask", "src_key_padding_mask", "key_padding_mask", "padding_mask")
-LENGTHS = ("lengths", "seq_lens", "seq_lengths", "input_lengths", "lens")  # tokens of each sequence, as in pack_padded_sequence
 DECODER_MASKS = ("decoder_attention_mask", "tgt_key_padding_mask")
 TRUE_IS_PADDING = ("tgt_key_padding_mask", "src_key_padding_mask", "key_padding_mask")  # True is padding
 
@@ -37,12 +37,12 @@ class _Padding(Statement):
             return "there are no tokens to pad"
         if inputs.has("pairs"):
             return "the inputs have a mask for this length"
-        if mask_name(subject):
-            return ""
-        told = next((n for n in LENGTHS if n in subject.inputs.values or n in arguments(subject.model)), "")
-        if told:
-            return f"the model takes {told}, not a mask: wrap it so that it takes attention_mask [batch, tokens] and sums it"
-        return "the model takes no padding mask"
+        if not (name := mask_name(subject)):
+            return "the model takes no padding mask"
+        if self.left and not pads_left(subject):
+            lengths = next(iter(inputs.of("lengths")), name)
+            return f"{lengths} counts the first tokens of each sequence, so padding cannot come before them"
+        return ""
 
     def pairs(self, run: Pass, count: int, generator: Generator) -> list[RunPair]:
         n = run.inputs.length or 0
@@ -154,11 +154,19 @@ def ragged(subject: Subject, single: Inputs, lengths: tuple[int, ...], left: boo
 
 
 def mask_name(subject: Subject) -> str:
-    """The name of the padding mask among the arguments; empty where the model takes none."""
+    """The name of the padding mask among the arguments, or of the lengths; empty where the model takes neither."""
     names, kinds = arguments(subject.model), subject.inputs.kinds
     decoded = any(n in DECODED and kinds[n] != "other" for n in kinds)
-    masks = DECODER_MASKS if decoded else MASKS  # of the encoder, or of the decoder
-    return next((n for n in masks if n in subject.inputs.values or n in names), "")
+    if decoded:
+        return next((n for n in DECODER_MASKS if n in kinds or n in names), "")
+    lengths = () if subject.inputs.batch is None else (*subject.inputs.of("lengths"), *LENGTHS)
+    found = next((n for n in MASKS if n in kinds or n in names), "")
+    return found or next((n for n in lengths if n in names and kinds.get(n, "lengths") == "lengths"), "")
+
+
+def pads_left(subject: Subject) -> bool:
+    """Whether padding before the tokens can be marked: lengths count the first rows of a sequence."""
+    return not subject.inputs.has("lengths") and mask_name(subject) not in LENGTHS
 
 
 def padded(subject: Subject, inputs: Inputs, size: int, left: bool, generator: Generator) -> Inputs:
@@ -183,7 +191,11 @@ def padded(subject: Subject, inputs: Inputs, size: int, left: bool, generator: G
     rows = changed[next(iter(inputs.of("ids", "features")))].shape[len(lead)]
     is_token = torch.ones(*lead, rows - size, dtype=torch.bool, device=main.device)
     is_token = torch.nn.functional.pad(is_token, (size, 0) if left else (0, size))
-    changed[name] = ~is_token if name in TRUE_IS_PADDING else is_token.long()
+    lengths = dict.fromkeys([*inputs.of("lengths"), *([name] if name in LENGTHS else [])])
+    if name not in lengths:
+        changed[name] = ~is_token if name in TRUE_IS_PADDING else is_token.long()
+    count = is_token.sum(-1)
+    changed |= {n: count.to(inputs.values[n]) if isinstance(inputs.values.get(n), Tensor) else count for n in lengths}
     if name == "src_key_padding_mask" and "memory_key_padding_mask" in arguments(subject.model):
         changed["memory_key_padding_mask"] = ~is_token  # the decoder attends to the same sequence
     positions = "decoder_position_ids" if name in DECODER_MASKS else "position_ids"
@@ -191,8 +203,8 @@ def padded(subject: Subject, inputs: Inputs, size: int, left: bool, generator: G
         original = inputs.values.get(positions)
         start = original[..., :1] if isinstance(original, Tensor) else 0
         changed[positions] = (is_token.long().cumsum(-1) - 1).clamp(min=0) + start
-    new_kinds = {n: inputs.kinds.get(n, "position_ids" if n == positions else "flags") for n in changed}
-    return replace(inputs, values=inputs.values | changed, kinds=inputs.kinds | new_kinds)
+    new: dict[str, InputKind] = {n: "position_ids" if n == positions else "lengths" if n in lengths else "flags" for n in changed}
+    return replace(inputs, values=inputs.values | changed, kinds=new | inputs.kinds)
 
 
 def _with_padding_rows(value: Tensor, size: int, axis: int, left: bool, generator: Generator, pad: int | None = None) -> Tensor:

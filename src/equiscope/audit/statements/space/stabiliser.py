@@ -29,6 +29,7 @@ FIXED_KINDS: tuple[InputKind, ...] = (
     "steps",
     "tokens",
     "coordinates",
+    "lengths",
 )  # arguments that would have to change with the points
 
 
