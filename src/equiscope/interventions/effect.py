@@ -134,7 +134,7 @@ def main_output(output: Any) -> Tensor:
     return found
 
 
-def measured(metrics: dict[str, Metric], output: Tensor) -> list[float]:
+def metric_values(metrics: dict[str, Metric], output: Tensor) -> list[float]:
     """Each metric of an output, as a number. Raises InputError where one returns several numbers."""
     return [_number(name, metric(output)).item() for name, metric in metrics.items()]
 

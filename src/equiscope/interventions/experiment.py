@@ -17,7 +17,7 @@ from equiscope.interventions.attribution.token_effects import TokenEffects, toke
 from equiscope.interventions.cache import ActivationCache, by_site
 from equiscope.interventions.changes import Change, Cut, MaskChange, MeanAblation, Move, Patch, ScaleBy, Set, Swap
 from equiscope.interventions.code import code
-from equiscope.interventions.effect import Effect, Metric, MetricChange, main_output, measured
+from equiscope.interventions.effect import Effect, Metric, MetricChange, main_output, metric_values
 from equiscope.interventions.layers import Layer, layers_of, points_of
 from equiscope.interventions.moving import moved
 from equiscope.interventions.passes import Edit, Edits, ForwardPass, ValuePoint
@@ -82,7 +82,7 @@ class Experiment:
         assert reading.structure is not None
         self.structure = reading.structure
         self.layers: list[Layer] = layers_of(self.model, self.structure.attentions)
-        self.metrics_before = measured(self.metrics, self.before)
+        self.metrics_before = metric_values(self.metrics, self.before)
         self._values: dict[ValuePoint, Tensor] = {}
         self._others: dict[int, tuple[Any, dict[ValuePoint, Tensor]]] = {}
         self.passes = 1
@@ -217,7 +217,7 @@ class Experiment:
         return self._pick(returned)
 
     def _effect(self, changes: Sequence[Change | Move], after: Tensor, passes: int) -> Effect:
-        numbers = zip(self.metrics, self.metrics_before, measured(self.metrics, after), strict=True)
+        numbers = zip(self.metrics, self.metrics_before, metric_values(self.metrics, after), strict=True)
         metrics = [MetricChange(name, before, now) for name, before, now in numbers]
         return Effect([str(one) for one in changes], self.before, after, metrics, passes, list(self.notes))
 

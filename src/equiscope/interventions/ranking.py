@@ -13,7 +13,7 @@ from torch import Tensor
 
 from equiscope.errors import InputError, wrong_choice
 from equiscope.interventions.changes import Change
-from equiscope.interventions.effect import measured
+from equiscope.interventions.effect import metric_values
 from equiscope.interventions.passes import Edit, ValuePoint
 from equiscope.interventions.sites import Site, head, neuron
 from equiscope.record import display
@@ -276,7 +276,7 @@ def _batched(
             error = (parts[0] - experiment.before).abs().max().item() / scale
             if not error < SAME:
                 return [], error
-        effects += [measured({name: experiment.metrics[name]}, part)[0] - base for part in parts[int(first) :]]
+        effects += [metric_values({name: experiment.metrics[name]}, part)[0] - base for part in parts[int(first) :]]
         first = False
     return effects, error
 

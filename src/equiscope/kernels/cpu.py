@@ -18,7 +18,7 @@ from torch import Tensor
 
 from equiscope.kernels import private
 from equiscope.kernels.bias import DistanceBias, dense, masked
-from equiscope.kernels.private import visible
+from equiscope.kernels.private import overridable
 
 ROWS = 128  # queries of a block: its scores for one sequence stay in the cache
 NEGLIGIBLE = {torch.float32: -40.0, torch.float64: -80.0}  # logarithm of a weight that no sum of this precision notices
@@ -34,7 +34,7 @@ def supports(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | DistanceBias) -> bo
     return not private.transformed(q, k, v, bias.values if isinstance(bias, DistanceBias) else bias)
 
 
-@visible
+@overridable
 def biased_attention(
     q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None, causal: bool, bias: Tensor | DistanceBias
 ) -> Tensor:  # fmt: skip

@@ -39,7 +39,7 @@ reorder_linear_weight: Any = getattr(torch.ops.mkldnn, "_reorder_linear_weight",
 _bfloat16_packs: Any = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
 
 
-def visible(kernel: Callable[P, R]) -> Callable[P, R]:
+def overridable(kernel: Callable[P, R]) -> Callable[P, R]:
     """A kernel of queries, keys and values whose call a torch function mode can read and change, as it can torch's attention."""
     wrapped: Any = wrap_torch_function(lambda q, k, v, *_, **__: (q, k, v))(kernel)
     return wrapped

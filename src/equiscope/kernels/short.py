@@ -11,7 +11,7 @@ from torch import Tensor
 
 from equiscope.kernels import private
 from equiscope.kernels.bias import causal_mask
-from equiscope.kernels.private import visible
+from equiscope.kernels.private import overridable
 
 SHORT = 512  # rows up to which the table is faster, forward and backward
 
@@ -27,7 +27,7 @@ def supports(q: Tensor, k: Tensor, v: Tensor) -> bool:
     return torch.compiler.is_compiling() or not private.transformed(q, k, v)
 
 
-@visible
+@overridable
 def table_attention(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None, causal: bool) -> Tensor:
     """q [..., N, K], k [..., M, K], v [..., M, V] to [..., N, V], the weights in the dtype of the rows.
 

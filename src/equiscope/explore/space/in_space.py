@@ -48,7 +48,7 @@ def rotation_report(model: SpaceModel, rows: Tensor, positions: Tensor) -> dict[
     """Energy, and what lies on the way to it, of one molecule [N, 3]. rows: which of the model's elements its atoms are, [1, N]."""
     outputs: dict[str, Any] = {}
     ends = [("features", model.norm), ("each", model.last)]
-    with hooked(ends, after=lambda name, _, output: outputs.update({name: output})), looking() as weights:
+    with hooked(ends, after=lambda name, _, output: outputs.update({name: output})), recording_weights() as weights:
         energy = model.energies(rows, torch.ones_like(rows, dtype=torch.bool), positions.unsqueeze(0))
     features: Features = outputs["features"]
     plain, arrow = PLAIN[model.spec.group]
@@ -58,27 +58,27 @@ def rotation_report(model: SpaceModel, rows: Tensor, positions: Tensor) -> dict[
 
 
 @contextmanager
-def looking() -> Iterator[list[Tensor]]:
-    """Inside, every attention in space also returns its weights [B, H, N, N]: its output for one-hot values."""
+def recording_weights() -> Iterator[list[Tensor]]:
+    """Context in which every attention in space also returns its weights [B, H, N, N]: its output for one-hot values."""
     weights: list[Tensor] = []
     before = {name: getattr(attend, name) for name in ("dense", "local")}
 
-    def recording(look: Callable[..., tuple[Tensor, Tensor]]) -> Callable[..., tuple[Tensor, Tensor]]:
-        def both(*given: Any, **named: Any) -> tuple[Tensor, Tensor]:
-            bound = inspect.signature(look).bind(*given, **named)
+    def recording(function: Callable[..., tuple[Tensor, Tensor]]) -> Callable[..., tuple[Tensor, Tensor]]:
+        def both(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+            bound = inspect.signature(function).bind(*args, **kwargs)
             q = bound.arguments["q"]
             bound.arguments["v"] = torch.eye(q.shape[2], dtype=q.dtype, device=q.device).expand(*q.shape[:3], -1)
             for name in ("filters", "vectors"):  # what is done to messages, not who sends them
                 bound.arguments.pop(name, None)
-            weights.append(look(*bound.args, **bound.kwargs)[0])
-            return look(*given, **named)
+            weights.append(function(*bound.args, **bound.kwargs)[0])
+            return function(*args, **kwargs)
 
         return both
 
     try:
-        for name, look in before.items():
-            setattr(attend, name, recording(look))
+        for name, function in before.items():
+            setattr(attend, name, recording(function))
         yield weights
     finally:
-        for name, look in before.items():
-            setattr(attend, name, look)
+        for name, function in before.items():
+            setattr(attend, name, function)

@@ -118,13 +118,13 @@ def token_effects(experiment: "Experiment", tokens: Sequence[int] | None, metric
         token = (one.tokens or (0,))[0]
         return [head(i).cut(None, token) for i in (*own, *cross)]
 
-    def measured(site: Site, by: By) -> list[float]:
+    def effect(site: Site, by: By) -> list[float]:
         ranking = rank(experiment, [site.on(t) for t in chosen], by, name, None)
         effects = {(row.site.tokens or (0,))[0]: row.effect or 0.0 for row in ranking.rows}
         return [effects[t] for t in chosen]
 
     start = Site("input", path=str(source[0].entry.key))
-    removed = measured(start, removal)
+    removed = effect(start, removal)
     notes = list(experiment.notes)
     try:
         shares = attribution(experiment, name, of)
@@ -139,8 +139,8 @@ def token_effects(experiment: "Experiment", tokens: Sequence[int] | None, metric
         last = experiment.values([blocks[-1].exit])[blocks[-1].exit]
         if experiment.layers[own[0]].tokens == -2 and last.ndim == 3 and last.shape[1] == n:
             exit_site = Site("module", path=str(blocks[-1].exit.key))
-            result[LENS] = measured(exit_site, lambda one: exit_site.set(last[:, list(one.tokens or ())]))
-    result[MEAN] = [-x for x in measured(start, "mean")]
+            result[LENS] = effect(exit_site, lambda one: exit_site.set(last[:, list(one.tokens or ())]))
+    result[MEAN] = [-x for x in effect(start, "mean")]
     return TokenEffects(
         chosen, name, experiment.metrics_before[list(experiment.metrics).index(name)], removed, result, read,
         experiment.passes - before, notes, CROSS_LIMITS if cross else LIMITS,
