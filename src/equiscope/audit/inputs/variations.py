@@ -60,7 +60,7 @@ def _lengthened_value(value: Any, kind: str, more: int, generator: Generator, in
     if kind == "flags":
         return _appended_flags(value, -1, more)
     if kind == "lengths":
-        return torch.where(value == inputs.length, value + more, value)
+        return torch.where(value.eq(inputs.length or 0), value + more, value)
     if kind == "pairs":
         return _extended_mask(value, more)
     return value
