@@ -1,6 +1,8 @@
 """Models of unusual form are checked: exported, scripted and frozen ones, and those whose functions hold parts of them."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from equiscope.audit import check
 from equiscope.audit.inputs.variations import lengthened
 from equiscope.audit.subject.deepcopy import deepcopy
+from equiscope.audit.subject.outputs import BatchLayout
 from equiscope.errors import InputError
 from equiscope.program.boundaries import irregular_positions
 from equiscope.symmetry import inputs_of
@@ -142,3 +145,34 @@ def test_lengths_are_cut_extended_and_kept_with_the_rows():
         [9, 2],
     ]
     assert inputs_of((X,), {"lengths": torch.tensor([7, 6])}, ("x", "lengths")).kinds["lengths"] == "other"
+
+
+class Returns(nn.Module):
+    """Returns a batch in a form of its own; each output reads its own token, or the last sequence of the batch too."""
+
+    def __init__(self, form: Callable[[Tensor], Any], reads_others: bool) -> None:
+        super().__init__()
+        self.inner, self.form, self.reads_others = nn.Linear(8, 8), form, reads_others
+
+    def forward(self, x: Tensor) -> Any:
+        return self.form(self.inner(x) + (x[-1:] if self.reads_others else 0))
+
+
+@pytest.mark.parametrize("form", [
+    lambda y: y.squeeze(0), lambda y: y[..., :1].squeeze(), list, lambda y: [{"logits": one, "score": one.mean()} for one in y],
+])  # fmt: skip
+@pytest.mark.parametrize(("reads_others", "rows"), [(False, 1), (True, 2)])
+def test_a_batch_of_one_without_its_axis_and_a_list_of_sequences_are_decided(form, reads_others: bool, rows: int):
+    audit = check(
+        Returns(form, reads_others).double(), X[:rows, :3].double(), properties=["causal", "batch"], effort="quick", proof=False,
+        random_parameters=False,
+    )  # fmt: skip
+    assert [row.verdict for row in audit.rows[:2]] == ["holds", "broken" if reads_others else "holds"]
+    assert len(audit.notes) == 1
+
+
+def test_items_of_several_sizes_are_stacked():
+    one, two = {"0": torch.ones(2, 3)}, {"0": torch.ones(2, 3), "1": torch.ones(1, 3)}
+    layout = BatchLayout.of(one, two, 2)
+    assert layout.applied(two)[""].tolist() == [[[1, 1, 1], [1, 1, 1]], [[1, 1, 1], [0, 0, 0]]]
+    assert BatchLayout.of(two, two, 2) == BatchLayout()  # a pair of outputs

@@ -10,7 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from equiscope.audit.inputs.variations import batched, sequence
 from equiscope.audit.subject import ModelError, Subject, arguments
+from equiscope.audit.subject.outputs import BatchLayout
 from equiscope.program.attended.position_tables import patch_side
 from equiscope.symmetry import InputKind, Inputs
 
@@ -26,7 +28,7 @@ def complete_arguments(subject: Subject) -> Subject:
         inputs = replace(inputs, extra=inputs.extra | {"pad": pad})
     if inputs.has("image"):
         inputs = replace(inputs, extra=inputs.extra | {"patch": patch_side(model)})
-    return _full_lengths(_add_positions(subject.like(inputs=_layer_kinds(model, _atom_kinds(inputs)))))
+    return _with_batch_layout(_full_lengths(_add_positions(subject.like(inputs=_layer_kinds(model, _atom_kinds(inputs))))))
 
 
 def pad_id(model: nn.Module) -> int | None:
@@ -38,6 +40,29 @@ def pad_id(model: nn.Module) -> int | None:
             return value
     tables = (m.padding_idx for m in model.modules() if isinstance(m, nn.Embedding))
     return next((i for i in tables if i is not None), None)
+
+
+def _with_batch_layout(subject: Subject) -> Subject:
+    """Find out whether the model omits the batch axis of a single sequence, or returns a list with one item for each sequence."""
+    inputs = subject.inputs
+    if inputs.batch is None:
+        return subject
+    one, run = sequence(inputs, 0), subject.on_copy()
+    several = inputs if inputs.batch > 1 else batched(one, one)
+    try:
+        given = run(inputs)
+        if inputs.batch == 1 and all(1 in t.shape for t in given.values()) and not any("0" in name.split(".") for name in given):
+            return subject
+        layout = BatchLayout.of(run(one), run(several), several.batch or 0)
+    except ModelError:  # it takes no other batch
+        return subject
+    subject.batch_layout = layout
+    if layout.squeezed:
+        names = ", ".join(name or "the output" for name in layout.squeezed)
+        subject.notes.append(f"in a batch of one, {names} has no batch axis; it is compared as if it had one")
+    if layout.listed:
+        subject.notes.append("the outputs are lists with one item for each sequence; they are compared stacked")
+    return subject
 
 
 def decoder_subject(subject: Subject) -> Subject | None:

@@ -123,6 +123,8 @@ class SameRows(Relation):
     def _cut(
         self, original: Tensor, transformed: Tensor, ours: tuple[int, ...], theirs: tuple[int, ...], batch_axes: int
     ) -> Sides | None:  # fmt: skip
+        if original.ndim <= max(ours, default=-1) or transformed.ndim <= max(theirs, default=-1):  # axes of one entry are left out
+            return None
         a, b = _along(original, ours, self.original_rows), _along(transformed, theirs, self.transformed_rows)
         if self._whole and a.ndim == b.ndim:  # a model that takes lengths may leave out the rows beyond the longest
             for axis in ours:

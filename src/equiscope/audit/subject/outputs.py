@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 SIDE = ("past_key_values", "cache", "hidden_states", "attentions", "cross_attentions", "encoder_", "loss", "rope_deltas")
 
@@ -40,6 +41,55 @@ def _named(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:
         return
     for key, item in items:
         yield from _named(item, f"{name}.{key}" if name else str(key))
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchLayout:
+    """How a model returns a batch, where that is not one tensor with an axis of sequences.
+
+    squeezed  output name -> its number of axes, and the one that it lacks in a batch of one
+    listed    what comes before and after the number of the sequence in the names of outputs that have one item for each sequence
+    """
+
+    squeezed: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    listed: tuple[tuple[list[str], list[str]], ...] = ()
+
+    @classmethod
+    def of(cls, one: Mapping[str, Tensor], several: Mapping[str, Tensor], size: int) -> "BatchLayout":
+        """Of a model that returned `one` for a batch of one sequence, and `several` for a batch of this size."""
+        listed = []
+        for name in one:
+            parts = name.split(".")
+            for before, after in ((parts[:i], parts[i + 1 :]) for i, part in enumerate(parts) if part == "0"):
+                names = [".".join([*before, str(i), *after]) for i in range(size + 1)]
+                if names[1] not in one and all(n in several for n in names[:size]) and names[size] not in several:
+                    listed.append((before, after))
+        lists = cls(listed=tuple(listed))
+        one, several, squeezed = lists.applied(one), lists.applied(several), dict[str, tuple[int, int]]()
+        for name, t in one.items():
+            shape = several[name].shape if name in several else torch.Size()
+            lacking = [i for i, n in enumerate(shape) if n == size and shape[:i] + shape[i + 1 :] == t.shape]
+            if lacking:
+                squeezed[name] = len(shape), lacking[0]
+        return cls(squeezed, lists.listed)
+
+    def applied(self, outputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The outputs with an axis of sequences. Items of a list that differ in size are filled up with zeros."""
+        outputs = dict(outputs)
+        for before, after in self.listed:
+            items = list[Tensor]()
+            while (name := ".".join([*before, str(len(items)), *after])) in outputs:
+                items.append(outputs.pop(name))
+            if items and len({t.ndim for t in items}) == 1:
+                sizes = [max(t.shape[axis] for t in items) for axis in range(items[0].ndim)]
+                filled = [
+                    F.pad(t, [n for axis in reversed(range(t.ndim)) for n in (0, sizes[axis] - t.shape[axis])]) for t in items
+                ]
+                outputs[".".join([*before, *after])] = torch.stack(filled)
+        for name, (axes, lacking) in self.squeezed.items():
+            if name in outputs and outputs[name].ndim == axes - 1:
+                outputs[name] = outputs[name].unsqueeze(lacking)
+        return outputs
 
 
 def differing(a: Tensor, b: Tensor, sizes: tuple[int, int]) -> tuple[int, ...]:

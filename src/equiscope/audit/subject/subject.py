@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from equiscope.audit.subject.deepcopy import deepcopy
 from equiscope.audit.subject.no_dropout import in_mode, no_dropout
-from equiscope.audit.subject.outputs import SelectedOutputs, differing, flat
+from equiscope.audit.subject.outputs import BatchLayout, SelectedOutputs, differing, flat
 from equiscope.audit.subject.promote_float64 import promote_float64
 from equiscope.audit.subject.settings import current_settings, restore_settings
 from equiscope.audit.subject.state import State
@@ -56,6 +56,7 @@ class Subject:
         floats = [p for p in model.parameters() if p.is_floating_point()]
         self.dtype = floats[0].dtype if floats else torch.get_default_dtype()
         self.length_ladder: Any = None  # the lengths to measure at, once computed (`lengths.LengthLadder`)
+        self.batch_layout = BatchLayout()
         self._axes: dict[str, tuple[int, ...]] | None = None
 
     def like(self, model: nn.Module | None = None, inputs: Inputs | None = None, mode: str | None = None) -> "Subject":
@@ -68,6 +69,7 @@ class Subject:
             self.gradients,
             self.writes_parameters,
         )
+        copy.batch_layout = self.batch_layout
         return copy
 
     def adopt(self, other: "Subject") -> None:
@@ -112,7 +114,7 @@ class Subject:
         if not outputs:
             choose = "" if callable(self.pick) else "; pass pick=, a function of what it returns that gives tensors"
             raise ModelError(f"the model returned no tensor, but {type(output).__name__}{choose}")
-        return outputs
+        return self.batch_layout.applied(outputs)
 
     def axes(self, run: "Pass") -> dict[str, tuple[int, ...]]:
         """Axes of each output that have one entry a token: those that change when a token is removed."""

@@ -128,6 +128,8 @@ def _screen_positions(
     max_positions  positions for which more than one call is made
     """
     n = inputs.length or 0
+    if not any(run.subject.axes(run).values()):
+        return {}
     most = int(operations / cost(run.subject.model, inputs.batch or 1, n))
     if max_positions is not None:
         batch_room = largest_batch(run, budget.sequences // (inputs.batch or 1), n) - 1
@@ -179,7 +181,9 @@ def _screen_batched(run: Pass, base: Inputs, positions_tried: list[int], budget:
                 for name, t in original.items()
                 if (e := _prefix_error(t, outputs.get(name), axes.get(name, ()), size, number, len(group) + 1, j)) is not None
             ]
-            errors_at[j] = max(errors, default=0.0, key=lambda e: float("inf") if e != e else e)
+            if not errors:  # no output has an axis of sequences
+                return {}
+            errors_at[j] = max(errors, key=lambda e: float("inf") if e != e else e)
         del outputs
     return errors_at
 
