@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import platform
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -373,7 +374,7 @@ def where(rows: list[tuple[str, dict[str, Row]]]) -> Iterator[str]:
     for name, results in rows:
         for column, row in results.items():
             if column not in ("shift", "packing", MASK_ALONE) and (words := said(row)):
-                yield f"- `{name}`, {column}: {escaped(words)[:300]}\n"
+                yield f"- `{name}`, {column}: {textwrap.shorten(escaped(words), 300, placeholder=' ...')}\n"
 
 
 def x_transformers_page(tell: Callable[[str], None]) -> str:
