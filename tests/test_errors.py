@@ -50,3 +50,9 @@ def test_a_name_can_be_printed(name):
     assert shown.encode()
     assert "\0" not in shown
     assert len(shown) <= 301
+
+
+def test_a_count_of_one_is_of_one_thing():
+    assert [errors.counted(n, "step") for n in (0, 1, -1, 2, 1200)] == ["0 steps", "1 step", "-1 step", "2 steps", "1,200 steps"]
+    assert errors.counted(1, "class is", "classes are") == "1 class is"
+    assert errors.counted(3, "class is", "classes are") == "3 classes are"

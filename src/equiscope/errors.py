@@ -163,6 +163,11 @@ def short_repr(value: object, longest: int = 200) -> str:
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
+def counted(number: int, what: str, several: str = "") -> str:
+    """ "1 picture", "1,200 pictures". several: the word for more than one, where it is not `what` with an s."""
+    return f"{number:,} {what if abs(number) == 1 else several or what + 's'}"
+
+
 def printable(value: object, longest: int = 300) -> str:
     """A name for messages: invalid bytes are escaped, and a very long name is truncated."""
     text = str(value).encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")

@@ -74,7 +74,7 @@ def test_what_does_not_fit_is_said(tmp_path):
     theirs, ours = paired("t5", tmp_path)
     with pytest.raises(InputError, match="give its input as source="):
         next(stream(ours, begin(theirs), 3))
-    with pytest.raises(ShapeError, match="There are 2 sources, but 1 prompts"):
+    with pytest.raises(ShapeError, match="got 2 sources and 1 prompt"):
         next(stream(ours, begin(theirs, 1), 3, source=ids()))
     with pytest.raises(InputError, match="A source is empty"):
         next(stream(ours, begin(theirs, 1), 3, source=torch.zeros(0, dtype=torch.long)))

@@ -130,7 +130,7 @@ def test_texts_of_one_seed_are_drawn_apart():
 
 def test_sources_and_prompts_are_counted(tmp_path):
     theirs, pair = paired("t5", tmp_path)
-    with pytest.raises(ShapeError, match="There are 1 sources, but 2 prompts"):
+    with pytest.raises(ShapeError, match="got 1 source and 2 prompts"):
         generate(pair, begin(theirs, 2), 3, source=ids(1), draft=Draft(pair))
     with pytest.raises(ShapeError, match=r"model\.encode\(ids\[None\]\)"):
         generate(pair, begin(theirs, 1), 3, source=pair.encode(ids(1)[0]))

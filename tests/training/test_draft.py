@@ -521,7 +521,7 @@ def test_arrays_that_are_no_pictures_are_refused(here):
     for name, arrays, sentence in (
         ("a", {"a": x, "b": y}, "none is known as energy of molecules .* pictures are called images and labels"),
         ("b", {"images": x - 8.0, "labels": y}, "has values from -8 to -8. Give shades"),
-        ("c", {"images": x, "labels": y[1:]}, "has 8 labels, but there are 9 pictures"),
+        ("c", {"images": x, "labels": y[1:]}, "has 8 labels for 9 pictures"),
         ("d", {"images": x, "labels": np.eye(9)}, r"is of shape \[9, 9\] and type float64"),
         ("e", {"images": x[0], "labels": y}, r"is of shape \[8, 8\]"), ("f", {"images": x}, "but no labels"),
         ("g", {"images": x, "labels": y}, "Three parts need 4"),

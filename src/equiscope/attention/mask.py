@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 
-from equiscope.errors import InputError, ShapeError
+from equiscope.errors import InputError, ShapeError, counted
 from equiscope.positions.base import arguments
 from equiscope.symmetry import CLAIMED, Action, Reverse, Shift
 from equiscope.tokens import Tokens
@@ -188,7 +188,7 @@ class Edges(Mask):
 
     @property
     def title(self) -> str:
-        return f"{len(self.edges)} edge{'s'[: len(self.edges) != 1]} of {self.nodes} nodes"
+        return f"{counted(len(self.edges), 'edge')} of {self.nodes} nodes"
 
     def small(self, most: int) -> "Mask":
         """The same edges, because they belong to ranks, and enough nodes for the tokens of a toy model."""

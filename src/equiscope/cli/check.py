@@ -26,7 +26,7 @@ from equiscope.audit.integrations.badge import badge
 from equiscope.audit.integrations.junit import junit
 from equiscope.audit.served.checking import Progress, check_served
 from equiscope.audit.served.statements import SERVED
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.record import Audit, Row, report
 from equiscope.symmetry import ACTIONS
 from equiscope.symmetry.representations import family
@@ -193,7 +193,7 @@ def accept(accepted: BaselineFile | None, update: bool, record: AnyRecord, compl
     if update:
         missing, count = accepted.update(complete=targets), len(accepted.entries)
         advice = f", {len(missing)} without a reason. Write the reasons into the file." if missing else ""
-        print(f"wrote {accepted.path}: {count} row{'s' * (count != 1)}{advice}", file=sys.stderr)
+        print(f"wrote {accepted.path}: {counted(count, 'row')}{advice}", file=sys.stderr)
     notes = accepted.notes(targets)
     return msgspec.structs.replace(accepted.accept(record), notes=record.notes + notes)
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from equiscope import outputs
 from equiscope.cli.study import HINT, ready, terminal_progress
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.study.base import fmt
 from equiscope.study.claims import LEDGER, THEMES, VERDICTS, ClaimResult, LedgerClaim, Setting, Verdict, claim_named, ledger_to_json
 from equiscope.study.plot import draw
@@ -64,7 +64,7 @@ def _measured(themes: Mapping[str, Sequence[LedgerClaim]], setting: Setting, liv
     if live:
         counts = ", ".join(f"{sum(r.verdict == v for r in rulings)} {v}" for v in VERDICTS)
         form = ", quick form" if setting.quick else ""
-        console.print(f"{len(rulings)} sentences: {counts}. Seed {setting.seed}{form}.", style="bold", markup=False)
+        console.print(f"{counted(len(rulings), 'sentence')}: {counts}. Seed {setting.seed}{form}.", style="bold", markup=False)
         console.print("equiscope study claims NAME measures one again, with its limits, numbers and source.", style="dim")
     return rulings
 

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from equiscope import outputs
-from equiscope.errors import EquiscopeError, InputError
+from equiscope.errors import EquiscopeError, InputError, counted
 from equiscope.record.comparison import Comparison, Equal
 from equiscope.record.program import VERSION
 from equiscope.record.run import RUN
@@ -41,9 +41,9 @@ def compare(
         if redraw:
             return
         if not json or sys.stderr.isatty():
-            often = f"{len(plan.seeds)} seed{'s'[: len(plan.seeds) > 1]}"
-            how = "together" if plan.together else f"{at_once} at a time, {plan.threads} thread{'s'[: plan.threads > 1]} each"
-            print(f"{plan.title}: {len(plan.candidates)} candidates, {often}, {how}: {folder}", file=sys.stderr)
+            often = counted(len(plan.seeds), "seed")
+            how = "together" if plan.together else f"{at_once} at a time, {counted(plan.threads, 'thread')} each"
+            print(f"{plan.title}: {counted(len(plan.candidates), 'candidate')}, {often}, {how}: {folder}", file=sys.stderr)
         steps, quiet = plan.recipe["budget"]["steps"], not sys.stderr.isatty()
         with ComparisonProgress(folder, list(plan.jobs()), steps, quiet) as progress:
             if way == "ray":
@@ -92,7 +92,7 @@ def compare(
     comparison = outcome.of_folder(folder)
     _tell(comparison, folder, json)
     if ended := [one.folder for one in plan.jobs() if guarded(folder / one.folder)]:
-        runs = f"{len(ended)} run{'s'[: len(ended) > 1]}"
+        runs = counted(len(ended), "run")
         print(f"equiscope: The guard ended {runs}: {', '.join(ended)}. Their models read what they predict.", file=sys.stderr)
     return 1 if ended else 0
 
@@ -273,7 +273,7 @@ class ComparisonProgress(AbstractContextManager["ComparisonProgress"]):
         if stage == "starts":
             return "starts: the data is read and the model is built."
         if stage != "measures":
-            return f"trains {self.steps} steps."
+            return f"trains {counted(self.steps, 'step')}."
         seconds = self._seconds(job)
         return f"is trained in {clock(seconds)}; evaluating and checking it take about {clock(seconds * MEASURING)} or less."
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from equiscope.checkpoints import load
 from equiscope.cli.standard_input import read_standard_input
 from equiscope.cli.tokenizer import no_tokenizer, tokenizer
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.geometry import SpaceModel
 from equiscope.models import Beams, CPUDecoder, Draft, Model, Sampling, generate, stream, windowed
 from equiscope.models.speculate import speculate
@@ -65,7 +65,7 @@ def run(
         first = next(pieces, "")  # an error appears before any output
         _print(chain([(prompt if text is not None and source is None else "") + first], pieces, ["\n"]))
     seconds = perf_counter() - start
-    print(f"{len(new_ids)} tokens in {seconds:.2f} s, {len(new_ids) / seconds:.1f} a second", file=sys.stderr)
+    print(f"{counted(len(new_ids), 'token')} in {seconds:.2f} s, {len(new_ids) / seconds:.1f} a second", file=sys.stderr)
 
 
 def _print(pieces: Iterable[str]) -> None:
@@ -97,7 +97,7 @@ def _with_progress(tokens: Iterator[Tensor], new_ids: list[int], json: bool) -> 
     for token in tokens:
         yield token
         if show:
-            sys.stderr.write(f"\r{len(new_ids)} tokens, {len(new_ids) / (perf_counter() - start):.1f} a second ")
+            sys.stderr.write(f"\r{counted(len(new_ids), 'token')}, {len(new_ids) / (perf_counter() - start):.1f} a second ")
             sys.stderr.flush()
     if show:
         sys.stderr.write("\r")

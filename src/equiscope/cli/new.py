@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from equiscope import outputs
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 
 if TYPE_CHECKING:
     from equiscope.training.draft import RecipeDraft
@@ -96,6 +96,6 @@ def _write(draft: "RecipeDraft", path: Path, minutes: float, json: bool, force: 
         facts |= {"steps": draft.steps, "seconds": seconds, "parameters": timing.parameters, "commands": commands}
         print(json_text.dumps(facts))
         return
-    print(f"{path}: a model of {timing.parameters:,} parameters, {draft.steps:,} steps, {budget}.")
+    print(f"{path}: a model of {counted(timing.parameters, 'parameter')}, {counted(draft.steps, 'step')}, {budget}.")
     print("Next:")
     print("\n".join(f"  {command}" for command in commands))

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from equiscope.cli.standard_input import read_standard_input
+from equiscope.errors import counted
 from equiscope.record.evaluation import PartEvaluation, between, number
 from equiscope.record.run import METRICS, Entry, Point, Run, Score
 
@@ -162,7 +163,7 @@ def predict(folder: Path, inputs: list[str], options: dict[str, Any], json: bool
     if out is not None:
         put_predictions(out, answers)
         if not json:
-            print(f"{len(answers)} predictions: {out}")
+            print(f"{counted(len(answers), 'prediction')}: {out}")
             return
     if json:
         print(
@@ -189,7 +190,7 @@ def _lines_of(text: str, column: str, empty: bool) -> list[str]:
         return [text]
     lines = [line for line in inputs_of(paths, column) if empty or line.strip()]
     kind = "a folder" if paths[0].is_dir() else "a file" if paths == [Path(text)] else f"the name of {len(paths)} files"
-    print(f"{text} is {kind}: its {len(lines)} texts are the inputs.", file=sys.stderr)
+    print(f"{text} is {kind}: its {counted(len(lines), 'text is the input', 'texts are the inputs')}.", file=sys.stderr)
     return lines
 
 

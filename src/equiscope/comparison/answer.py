@@ -9,6 +9,7 @@ from equiscope.comparison.looks import current_look
 from equiscope.comparison.notes import notes
 from equiscope.comparison.prose import DECIMALS, alternatives, decimal_digits, listed, mean_and_deviation, p_text
 from equiscope.comparison.significance import LEVEL, compare_pairs
+from equiscope.errors import counted
 from equiscope.record import Comparison, PairedDifference
 
 IN_DETAIL = 3  # pairs of one verdict that an answer describes with their intervals
@@ -190,7 +191,7 @@ def _seeds(comparison: Comparison, pair: PairedDifference) -> str:
         return f"{count} seeds, {look.seeds - planned[-1]} of them not planned"
     if len(planned) > 1 and count < planned[-1]:
         return f"{count} of at most {planned[-1]} seeds"
-    return f"{count} seed{'s' * (count != 1)}"
+    return counted(count, "seed")
 
 
 def _unit(comparison: Comparison) -> str:

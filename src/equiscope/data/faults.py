@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from equiscope.data.files import Missing
-from equiscope.errors import InputError, OverBudget, sentences
+from equiscope.errors import InputError, OverBudget, counted, sentences
 
 SHOWN = 5  # faults that are named one by one
 
@@ -46,7 +46,7 @@ class Faults:
             return
         named = [_named(*some) for some in [*self.found.values()][:SHOWN]]
         more = len(self.found) - SHOWN
-        rest = f"And {more} more fault{'s' * (more > 1)}." if more > 0 else ""
+        rest = f"And {counted(more, 'more fault')}." if more > 0 else ""
         raise InputError(sentences(*named, rest, self.advice))
 
 

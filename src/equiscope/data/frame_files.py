@@ -24,7 +24,7 @@ from equiscope.data.faults import Faults
 from equiscope.data.files import find_files, is_archive, is_hidden, member_name, open_file
 from equiscope.data.frame import MoleculeFrame
 from equiscope.data.isolated_atoms import charge, is_isolated
-from equiscope.errors import InputError, did_you_mean, sentences
+from equiscope.errors import InputError, counted, did_you_mean, sentences
 from equiscope.geometry import filled
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.molecule_files import xyz
@@ -217,7 +217,7 @@ def _checked(
             f"{name} has atoms with numbers {numbers.tolist()[:8]}, but elements are 1 to {len(SYMBOLS)}. Correct them."
         )
     if forces is not None and forces.shape != at.shape:
-        raise InputError(f"{name} has {len(at)} atoms, but forces of shape {tuple(forces.shape)}.")
+        raise InputError(f"{name} has {counted(len(at), 'atom')}, but forces of shape {tuple(forces.shape)}.")
     by, long = frame_format.energy, frame_format.angstrom
     forces = None if forces is None else forces.double() * (by / long)
     cell = None if cell is None else cell.double() * long

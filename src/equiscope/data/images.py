@@ -40,7 +40,7 @@ from equiscope.data.split_folders import one_part, spread
 from equiscope.data.tables import separator_notes
 from equiscope.data.targets import OtherCells, check_groups, check_targets, named_parts, only_classes, target_columns, target_kind
 from equiscope.data.views import Views
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.record import DataFile
 from equiscope.spec_base import Size
 
@@ -280,12 +280,15 @@ class Pictures:
         self.sources += sources({part: paths})
         images, labels = read_idx(paths[0], PICTURES), read_idx(paths[1], LABELS)
         if len(images) != len(labels):
-            raise InputError(f"{paths[0]} has {len(images)} pictures, but {paths[1]} has {len(labels)} labels: they are no pair.")
+            raise InputError(
+                f"{paths[0]} has {counted(len(images), 'picture')}, but {paths[1]} has "
+                f"{counted(len(labels), 'label')}: they are no pair."
+            )
         if self.classes is None:
             self.classes = tuple(map(str, range(int(labels.max()) + 1)))
         wrong = np.flatnonzero(labels >= len(self.classes))
         if len(wrong):
-            more = f", and {len(wrong) - 1} more labels are wrong" if len(wrong) > 1 else ""
+            more = f", and {counted(len(wrong) - 1, 'more label is', 'more labels are')} wrong" if len(wrong) > 1 else ""
             raise InputError(
                 f"{paths[1]}: label {wrong[0] + 1} is {labels[wrong[0]]}, but there are {len(self.classes)} classes, "
                 f"0 to {len(self.classes) - 1}{more}. Name them all in data.classes, or mend the file."
@@ -346,7 +349,7 @@ class Pictures:
             count = max(1, round(len(group) * held)) if isinstance(held, float) else held
             if count >= len(group):
                 of = of.format(train.targets[int(group[0])])
-                raise InputError(f"data.{what} = {held} takes {count} of {len(group)} pictures of {of}. Hold fewer out.")
+                raise InputError(f"data.{what} = {held} takes {count} of {counted(len(group), 'picture')} of {of}. Hold fewer out.")
             first.append(group[: len(group) - count])
             last.append(group[len(group) - count :])
         return train.cut(torch.cat(first).sort().values), train.cut(torch.cat(last).sort().values)

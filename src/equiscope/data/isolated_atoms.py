@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from equiscope.data.frame import MoleculeFrame
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.tokens.elements import SYMBOLS
 
 MARKS = ("isolatedatom", "isolatedatoms", "singleatom", "freeatom", "loneatom")  # what config_type says of one, letters only
@@ -65,7 +65,7 @@ def energies(isolated: Sequence[MoleculeFrame]) -> tuple[dict[int, float], list[
         low, high = min(some, key=lambda f: f.energy), max(some, key=lambda f: f.energy)
         if high.energy - low.energy > 1e-6:
             notes.append(
-                f"{len(some)} isolated atoms of {SYMBOLS[number - 1]} have {low.energy:.6g} to {high.energy:.6g} eV; "
+                f"{counted(len(some), 'isolated atom')} of {SYMBOLS[number - 1]} have {low.energy:.6g} to {high.energy:.6g} eV; "
                 f"the lowest is the reference: {low.name}."
             )
     return {number: min(frame.energy for frame in some) for number, some in frames_by_element.items()}, notes

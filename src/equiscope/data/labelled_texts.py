@@ -27,7 +27,7 @@ from equiscope.data.targets import (
     target_of,
 )
 from equiscope.data.texts import TABLES, check_kind, decoded, files, is_text_file, kind_of, lines_of, members, table_rows
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.record import DataFile
 from equiscope.spec_base import Share, Size
 
@@ -223,5 +223,7 @@ def _split(rows: list[LabelledText], share: float, seed: int, part: str) -> tupl
     held = set(different[: max(1, round(share * len(different)))])
     kept = [row for row in rows if row.text not in held]
     if not kept:
-        raise InputError(f"There are {len(different)} different texts, too few to hold some out. Give more.")
+        raise InputError(
+            f"{counted(len(different), 'different text is', 'different texts are')} too few to hold some out. Give more."
+        )
     return kept, [row for row in rows if row.text in held]

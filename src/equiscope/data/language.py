@@ -31,7 +31,7 @@ from equiscope.data.token_stream import (
     encode_in_memory,
     unknown_id,
 )
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.record import DataFile
 from equiscope.spec_base import Size
 from equiscope.tokens.text import readable
@@ -112,7 +112,7 @@ class Passages:
         for part, ids in self.ids.items():
             if len(ids) <= config.context:
                 raise InputError(
-                    f"The {part} part has {len(ids)} tokens, but one passage takes context + 1 = {config.context + 1}. "
+                    f"The {part} part has {counted(len(ids), 'token')}, but one passage takes context + 1 = {config.context + 1}. "
                     "Give more text, or a shorter context."
                 )
         self.seed, span = seed, config.context
@@ -132,7 +132,9 @@ class Passages:
         passages.ids, passages.characters, passages.unknown = {part: line.ids}, {part: line.characters}, unknown_id(tokenizer)
         passages.whole = passages._whole(part)
         if len(line.ids) < 2:
-            raise InputError(f"{', '.join(names)} has {len(line.ids)} tokens, and of the first none is asked. Give more text.")
+            raise InputError(
+                f"{', '.join(names)} has {counted(len(line.ids), 'token')}, and of the first none is asked. Give more text."
+            )
         return passages
 
     def text(self, part: str) -> Iterator[str]:

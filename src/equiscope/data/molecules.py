@@ -23,7 +23,7 @@ from equiscope.data.isolated_atoms import energies, fit_bonds
 from equiscope.data.length_unit import check_length_unit
 from equiscope.data.random_rotation import random_rotation, rotated
 from equiscope.data.sampler import Sampler, derived_seed
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.spec_base import Size
 from equiscope.tokens.elements import NUMBERS, SYMBOLS
 from equiscope.units import ENERGIES, Energy, Length
@@ -181,7 +181,10 @@ class Frames:
         frames_.partial = {part: config.keys.forces is not None and 0 < lacking < len(frames_.parts[part])}
         frames_.notes = [
             *(
-                [f"{len(isolated)} isolated atoms are left out of the evaluation; the first: {isolated[0].name}."]
+                [
+                    f"{counted(len(isolated), 'isolated atom is', 'isolated atoms are')} left out of the evaluation; "
+                    f"the first: {isolated[0].name}."
+                ]
                 if isolated
                 else []
             ),
@@ -269,7 +272,8 @@ def split_frames(config: Molecules, whole: dict[str, list[MoleculeFrame]], seed:
     learned = config.train_count if config.train_count is not None else len(some) - held
     if learned < 1 or learned + held > len(some):
         raise InputError(
-            f"{config.train} has {len(some)} frames for this, but {max(learned, 1)} are for training and {held} held out. "
+            f"{config.train} has {counted(len(some), 'frame')} for this, but {max(learned, 1)} are for training and "
+            f"{held} held out. "
             "Change data.train_count or data.held_out."
         )
     if config.split == "random":
@@ -362,7 +366,8 @@ def with_isolated_references(
         return fitted, notes
     if config.references == "fitted":
         return fitted, [
-            f"{len(isolated)} isolated atoms are left out, as references are fitted; the first: {isolated[0].name}.",
+            f"{counted(len(isolated), 'isolated atom is', 'isolated atoms are')} left out, as references are fitted; "
+            f"the first: {isolated[0].name}.",
             *notes,
         ]
     known, odd = energies(isolated)

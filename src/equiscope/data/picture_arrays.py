@@ -14,7 +14,7 @@ import numpy as np
 from equiscope import budgets
 from equiscope.budgets import DAMAGED
 from equiscope.data.split_folders import NAMES
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 
 IMAGES, LABELS = ("images", "image", "x", "pictures", "pixels"), ("labels", "label", "y", "targets", "target", "classes")
 
@@ -128,7 +128,7 @@ def _labels(y: np.ndarray, where: str, count: int) -> list[str]:
     if y.ndim != 1 or y.dtype.kind not in "iubfSU" or (y.dtype.kind == "f" and not np.array_equal(y, np.rint(y))):
         raise InputError(f"{where} is of shape {list(y.shape)} and type {y.dtype}. Labels are [pictures]: whole numbers or names.")
     if len(y) != count:
-        raise InputError(f"{where} has {len(y)} labels, but there are {count} pictures.")
+        raise InputError(f"{where} has {counted(len(y), 'label')} for {counted(count, 'picture')}. Give one label for each.")
     if y.dtype.kind == "S":
         y = np.char.decode(y, "utf-8")
     return [str(one) for one in (y.astype(np.int64) if y.dtype.kind in "bf" else y).tolist()]

@@ -17,7 +17,7 @@ from equiscope.data.frame_files import ENDINGS, cell_of, point_files
 from equiscope.data.sampler import Sampler, derived_seed
 from equiscope.data.targets import ADVICE, check_targets, file_table, listed_files, named_parts, target_of
 from equiscope.data.texts import kind_of
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.record import DataFile
 from equiscope.spec_base import Share
 from equiscope.tokens.points import Points, read_frames
@@ -192,5 +192,5 @@ def _split(rows: list[PointSet], share: float, seed: int, part: str) -> tuple[li
     order = sorted(range(len(rows)), key=lambda i: derived_seed(seed, part, i))
     held = set(order[: max(1, round(share * len(rows)))])
     if len(held) == len(rows):
-        raise InputError(f"There are {len(rows)} sets of points, too few to hold some out. Give more.")
+        raise InputError(f"{counted(len(rows), 'set of points is', 'sets of points are')} too few to hold some out. Give more.")
     return [one for i, one in enumerate(rows) if i not in held], [one for i, one in enumerate(rows) if i in held]

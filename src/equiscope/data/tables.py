@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from equiscope.data.faults import Faults
-from equiscope.errors import InputError, did_you_mean, sentences
+from equiscope.errors import InputError, counted, did_you_mean, sentences
 
 CELL = 2**17  # characters of a cell of a table, at most, where it is not a text to learn from
 SIGNS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -70,7 +70,7 @@ def records(
     for line, cells in whole:
         if any(cells[len(columns) :]):
             own.add(
-                f"{name}, line {line} has {len(cells)} columns, but the first line names {len(columns)}. "
+                f"{name}, line {line} has {counted(len(cells), 'column')}, but the first line names {len(columns)}. "
                 f"See that {quoting_hint(dialect)}.", f"{name}, line {line}",
             )  # fmt: skip
             if faults is None:

@@ -14,7 +14,7 @@ from equiscope.data.files import is_archive, is_hidden
 from equiscope.data.labelled_texts import LabelledText, LabelledTexts
 from equiscope.data.targets import ADVICE
 from equiscope.data.texts import kind_of, lines_of, members, parsed
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.spec_base import Share, Size
 
 LINES = (".conll", ".conllu", ".bio", ".iob", ".iob2", ".tsv", ".txt")
@@ -136,7 +136,10 @@ def _listed(row: Any, where: str, config: Tags, labelled: bool) -> LabelledText 
     if not labelled:
         return LabelledText(tuple(words), None, where)
     if len(words) != len(row[config.label]):
-        return f"{where} has {len(words)} words in {config.field!r}, but {len(row[config.label])} labels in {config.label!r}."
+        return (
+            f"{where} has {counted(len(words), 'word')} in {config.field!r}, but "
+            f"{counted(len(row[config.label]), 'label')} in {config.label!r}."
+        )
     return LabelledText(tuple(words), [str(label) for label in row[config.label]], where)
 
 
@@ -161,7 +164,7 @@ def _stacked(lines: Iterable[str], name: str, columns: tuple[int, int], labelled
         width = width or len(cells)
         least = max(at if at > 0 else -at for at in columns) if labelled else 1
         if len(cells) < max(least, 1 + labelled) or (labelled and len(cells) != width):
-            columns_there = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
+            columns_there = counted(len(cells), "column")
             yield f"{name}, line {number} has {columns_there}, where {max(width, 2)} are needed: {line[:40]!r}."
             continue
         word, label = cells[word_at], cells[label_at] if labelled else ""

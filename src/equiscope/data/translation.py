@@ -21,7 +21,7 @@ from equiscope.data.files import find_files, is_archive, open_file, sources
 from equiscope.data.sampler import derived_seed, generator
 from equiscope.data.tables import separator_notes, table
 from equiscope.data.texts import decoded, kind_of, members, parsed
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.record import DataFile
 from equiscope.spec_base import Share, Size
 from equiscope.tokens.tokenizer import Tokenizer, by_pieces
@@ -208,7 +208,8 @@ class Pairs:
                     for pair in empty:
                         faults.add(f"{pair.where}: a side is empty, so nothing is measured.", pair.where)
                     faults.check()
-                self.notes.append(f"{len(empty)} training pairs with an empty side are left out; the first: {empty[0].where}.")
+                number = counted(len(empty), "training pair with an empty side is", "training pairs with an empty side are")
+                self.notes.append(f"{number} left out; the first: {empty[0].where}.")
             if not whole:
                 raise InputError(f"The {part} part has no pair of texts{f': {pairs[0].where} is empty' if pairs else ''}.")
             if all(pair.source == pair.target for pair in whole):
@@ -219,7 +220,10 @@ class Pairs:
         pairs = self.texts["train"]
         cut = round(len(pairs) * (1 - self.config.held_out))
         if not 0 < cut < len(pairs):
-            raise InputError(f"{len(pairs)} pairs are too few to hold some out. Give more, or name files for data.validation.")
+            raise InputError(
+                f"{counted(len(pairs), 'pair is', 'pairs are')} too few to hold some out. Give more, or name files "
+                "for data.validation."
+            )
         self.texts["train"], self.texts["validation"] = pairs[:cut], pairs[cut:]
 
     def _sides(self, part: str) -> tuple[list[str], list[str]]:
@@ -345,8 +349,8 @@ def _rows(path: str, text: str, fields: tuple[str, str]) -> Iterator[SentencePai
             yield SentencePair(cells[a].strip(), cells[b].strip(), f"{path}, line {line}")
         elif cells:  # no empty line
             where = f"{path}, line {line}"
-            count = f"{len(cells)} cell{'s' * (len(cells) > 1)}"
-            faults.add(f"{where} has {count}, but the first line names {len(names)} columns. Correct the line.", where)
+            count = counted(len(cells), "cell")
+            faults.add(f"{where} has {count}, but the first line names {counted(len(names), 'column')}. Correct the line.", where)
     faults.check()
 
 

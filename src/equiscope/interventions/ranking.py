@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
-from equiscope.errors import InputError, wrong_choice
+from equiscope.errors import InputError, counted, wrong_choice
 from equiscope.interventions.changes import Change
 from equiscope.interventions.effect import metric_values
 from equiscope.interventions.passes import Edit, ValuePoint
@@ -100,7 +100,7 @@ class Ranking(display.Printed):
     def _heading(self) -> str:
         backward = f" and {self.backward} backward" if self.backward else ""
         together = f", up to {self.copies} copies in one" if self.copies > 1 else ""
-        cost = f"{self.calls} forward call{'s' * (self.calls != 1)}{backward}{together}"
+        cost = f"{counted(self.calls, 'forward call')}{backward}{together}"
         text = f"{len(self)} sites by change of {self.metric} ({self.before:.4g} unchanged), each {self.change}: {cost}"
         if self.worst is not None and self.backward:
             near = "" if self.correlation is None else f", correlation {self.correlation:.3f}"

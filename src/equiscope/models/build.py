@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 from torch import Tensor, nn
 
 from equiscope import attention, blocks
-from equiscope.errors import InputError, ShapeError
+from equiscope.errors import InputError, ShapeError, counted
 from equiscope.models import spec as specs
 from equiscope.models.input_output import ColumnEmbedding, InputEmbedding, OutputProjection
 from equiscope.models.readout import READOUTS, ClassToken
@@ -101,7 +101,9 @@ class Model(nn.Module):
         if rows is not None and rows < 1:
             raise InputError(f"rows is 1 or more, but got {rows}.")
         if caches is not None and len(caches) != len(self.blocks):
-            raise InputError(f"This model has {len(self.blocks)} layers, but got {len(caches)} caches. Use model.caches().")
+            raise InputError(
+                f"This model has {counted(len(self.blocks), 'layer')}, but got {counted(len(caches), 'cache')}. Use model.caches()."
+            )
         start = caches[0].length if caches and not isinstance(inputs, Tokens) else 0
         if start and self.input_layer.separator is not None:
             raise InputError(

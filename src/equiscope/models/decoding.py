@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from equiscope.attention import Cache, KeyValues, Mask
 from equiscope.attention.static_cache import StaticCache
-from equiscope.errors import InputError, ShapeError
+from equiscope.errors import InputError, ShapeError, counted
 from equiscope.models.build import EncoderOutput, Model
 from equiscope.models.compiled import Compiled
 from equiscope.models.cpu_decoder import CPUDecoder, KVBuffer
@@ -281,7 +281,7 @@ def _check_positions(model: Model, tokens: Tokens, steps: int) -> None:
     if not low:
         raise error
     longest = " the longest" if len(tokens.positions) > 1 else " this"
-    raise InputError(f"{error} After{longest} prompt there is room for {low} token{'s' if low > 1 else ''}.") from error
+    raise InputError(f"{error} After{longest} prompt there is room for {counted(low, 'token')}.") from error
 
 
 def _position_error(model: Model, tokens: Tokens, steps: int) -> InputError | None:

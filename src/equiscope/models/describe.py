@@ -14,7 +14,7 @@ from torch import nn
 
 from equiscope import blocks
 from equiscope.attention import Everything, ScaledDot
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.models import spec as specs
 from equiscope.models.build import Model, possible_sizes
 from equiscope.positions import LearnedNd
@@ -73,7 +73,7 @@ def _parts(model: Model, path: str, tokens: int, rows: int, source: int, shared:
         add("input_layer", what, (tokens, d), model.input_layer, tokens * (raw * d * spec.input.map + _stem(spec.input)))
     for i, scheme in enumerate(model.schemes):
         add("position" if i == 0 else f"others.{i - 1}", scheme.title, ("N", "A"), scheme, 0)
-    add("columns", f"{len(spec.input.columns or ())} columns beside the input", (rows, d), model.columns, 0)
+    add("columns", f"{counted(len(spec.input.columns or ()), 'column')} beside the input", (rows, d), model.columns, 0)
     if _count(model.readout):
         add("readout", model.readout.title, (rows, d), model.readout, 0)
     for first, times in _runs(spec.blocks):

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 import torch
 from torch import Tensor
 
-from equiscope.errors import InputError, ShapeError
+from equiscope.errors import InputError, ShapeError, counted
 from equiscope.models.beam import Beams, search
 from equiscope.models.build import EncoderOutput, Model
 from equiscope.models.decoding import (
@@ -86,7 +86,10 @@ def _drafted(
     texts = id_tensors(prompts, inner, "Prompts", "A prompt")
     sources = [None] * len(texts) if source is None else id_tensors(source, inner, "Sources", "A source")
     if len(sources) != len(texts):
-        raise ShapeError(f"There are {len(sources)} sources, but {len(texts)} prompts. Give one prompt a source.")
+        raise ShapeError(
+            f"Each source takes one prompt, but got {counted(len(sources), 'source')} and "
+            f"{counted(len(texts), 'prompt')}. Give one prompt a source."
+        )
     numbers = random_generator(seed, texts[0].device)
     return [
         torch.cat(list(speculate(model, text, steps, draft, sampling, stop, numbers, read)))

@@ -16,7 +16,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from equiscope.errors import EquiscopeError, GuardFailed, InputError, Leak
+from equiscope.errors import EquiscopeError, GuardFailed, InputError, Leak, counted
 from equiscope.program.boundaries import boundaries, lengths_around, positions_around, recording_sizes
 from equiscope.symmetry.inputs import LENGTHS as COUNTS
 from equiscope.symmetry.measure import shrinks
@@ -89,7 +89,8 @@ class Guard:
             numbers = torch.as_tensor(result).detach().double().flatten().cpu()
             if len(numbers) not in (len(tokens), len(tokens) - 1):
                 raise InputError(
-                    f"The scorer got {len(tokens)} tokens and returned {len(numbers)} numbers. Return one for each token, or "
+                    f"The scorer got {counted(len(tokens), 'token')} and returned {counted(len(numbers), 'number')}. "
+                    "Return one for each token, or "
                     "one for each token after the first."
                 )
             return numbers

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from equiscope import functional
 from equiscope.blocks.norm import norm as new_norm
-from equiscope.errors import InputError, ShapeError
+from equiscope.errors import InputError, ShapeError, counted
 from equiscope.init import linear
 from equiscope.models import spec as specs
 from equiscope.models.readout import prepended
@@ -72,7 +72,7 @@ class InputEmbedding(nn.Module):
         named, axis = {1: (sound, -2), 2: ("[..., C, H, W]", -3), 3: ("[..., T, C, H, W]", -3)}[len(patch)]
         if samples.ndim < len(patch) + 1 or samples.shape[axis] != channels:
             raise ShapeError(
-                f"This model cuts {times(patch)} samples of {channels} channel{'s' if channels > 1 else ''} out of {named}, "
+                f"This model cuts {times(patch)} samples of {counted(channels, 'channel')} out of {named}, "
                 f"but got the shape {tuple(samples.shape)}."
             )
         tokens = self._cells(samples, patch)
@@ -145,7 +145,10 @@ class ColumnEmbedding(nn.Module):
         if values is None:
             return prepended(self.table(first), tokens, before=True)
         if values.shape[-1] != len(self.sizes):
-            raise ShapeError(f"This model has {len(self.sizes)} columns beside an input, but got {values.shape[-1]} values.")
+            raise ShapeError(
+                f"This model has {counted(len(self.sizes), 'column')} beside an input, but got "
+                f"{counted(values.shape[-1], 'value')}."
+            )
         if not torch.compiler.is_compiling():
             for i, size in enumerate(self.sizes):
                 if outside(values[..., i], size):

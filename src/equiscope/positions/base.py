@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from equiscope.errors import InputError, ShapeError
+from equiscope.errors import InputError, ShapeError, counted
 from equiscope.functional import semantic
 from equiscope.symmetry import Action
 
@@ -105,7 +105,7 @@ class Position(nn.Module):
         """
         if self.axes is not None and positions.shape[-1] != self.axes:
             raise ShapeError(
-                f"{type(self).__name__} reads {self.axes} coordinate{'s' if self.axes > 1 else ''} a token, but got "
+                f"{type(self).__name__} reads {counted(self.axes, 'coordinate')} a token, but got "
                 f"{positions.shape[-1]}. Use positions [..., N, {self.axes}], or a scheme for {positions.shape[-1]} axes."
             )
         if (

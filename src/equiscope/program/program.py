@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from equiscope.errors import InputError, UnknownName
+from equiscope.errors import InputError, UnknownName, counted
 from equiscope.program.attention_values import AttentionValues, attention_values
 from equiscope.program.source import NOWHERE, SourceLocation
 from equiscope.record import display
@@ -163,8 +163,8 @@ class Program:
     @property
     def _heading(self) -> str:
         kinds = [leaf.kind for leaf in self.leaves]
-        counts = ", ".join(f"{kinds.count(kind)} {kind}{'s' * (kinds.count(kind) > 1)}" for kind in dict.fromkeys(kinds))
-        return f"Program of {len(self.steps)} steps on {counts}"
+        counts = ", ".join(counted(kinds.count(kind), kind) for kind in dict.fromkeys(kinds))
+        return f"Program of {counted(len(self.steps), 'step')} on {counts}"
 
     @property
     def _rows(self) -> list[tuple[str, str, str]]:

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from equiscope.errors import counted
 from equiscope.program.calls import (
     DROPOUT,
     EXITS,
@@ -266,7 +267,8 @@ class Recording:
         unknown = [leaf.name for leaf in program.leaves if leaf.kind == "unknown"]
         if unknown:
             self.note(
-                f"{len(unknown)} tensors were computed by code that was not recorded (a thread, another library): "
+                f"{counted(len(unknown), 'tensor was', 'tensors were')} computed by code that was not recorded (a "
+                "thread, another library): "
                 f"{', '.join(unknown[:4])}. Values that depend on them do not change in a replay."
             )
         return program

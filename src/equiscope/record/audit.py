@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from equiscope.errors import sentences, suggestion
+from equiscope.errors import counted, sentences, suggestion
 from equiscope.record import display
 from equiscope.record.array import Array
 from equiscope.record.program import VERSION
@@ -256,7 +256,7 @@ class Audit(Struct, frozen=True, kw_only=True):
 
     @property
     def _heading(self) -> str:
-        return f"{self.target}: {len(self.rows)} statements, {len(self.failed)} failed"
+        return f"{self.target}: {counted(len(self.rows), 'statement')}, {len(self.failed)} failed"
 
     def __getitem__(self, name: str) -> Row:
         """The row of that name. Raises KeyError with the names there are."""

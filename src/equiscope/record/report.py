@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from equiscope.errors import counted
 from equiscope.record.audit import TOLERANCE, Audit, Coverage, Row, ServedModel
 from equiscope.record.program import VERSION
 
@@ -65,7 +66,7 @@ def summary(audit: Audit) -> str:
     others = [r for r in rows if not (r.fails or r.accepted) and r.verdict not in ("holds", "undecided")]
     parts = [f"{len(held)} of {len(rows)} statements hold"]
     failed = audit.failed
-    parts.append(f"{len(failed)} fail{'s'[: len(failed) == 1]}: {_names(failed)}" if failed else "nothing fails")
+    parts.append(f"{counted(len(failed), 'fail')}: {_names(failed)}" if failed else "nothing fails")
     if audit.accepted:
         parts.append(f"{len(audit.accepted)} {'are' if len(audit.accepted) > 1 else 'is'} accepted: {_names(audit.accepted)}")
     if others:
@@ -119,7 +120,7 @@ def _details(row: Row) -> Iterator[str]:
 def _size(row: Row) -> str:
     random = " at random parameters" if row.parameters == "random" else ""
     least = f" (rounding alone: {number(row.floor)})" if row.floor is not None else ""
-    tried = f"{row.samples} sample{'s'[: row.samples != 1]}"
+    tried = counted(row.samples, "sample")
     if row.verdict in ("undecided", "not applicable"):
         verdict = row.verdict.capitalize()
         return f"{verdict}: {_bare(row.note)}." if row.note else f"{verdict}, and no reason was given."
@@ -137,7 +138,7 @@ def _size(row: Row) -> str:
 
 def _served_size(row: Row, served: ServedModel) -> str:
     """The result of a row of a served model, in nats."""
-    tried = f"{row.samples} comparison{'s'[: row.samples != 1]}"
+    tried = counted(row.samples, "comparison")
     if row.verdict in ("undecided", "not applicable"):
         return _size(row)
     if row.error is None:
@@ -181,7 +182,7 @@ def coverage(of: Coverage | None) -> str:
         return ""
     every = f"at all {of.of} positions" if of.positions == of.of else f"at {of.positions} of {of.of} positions"
     longest = max(of.lengths, default=0)
-    lengths = f" and at {len(of.lengths)} other lengths, up to {longest} tokens" if of.lengths else ""
+    lengths = f" and at {counted(len(of.lengths), 'other length')}, up to {counted(longest, 'token')}" if of.lengths else ""
     refused = f" ({_bare(of.refused)})" if of.refused else ""
     return f"{every}{lengths}{refused}"
 

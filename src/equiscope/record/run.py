@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from equiscope import outputs
 from equiscope.budgets import decoded, read
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.record import display
 from equiscope.record.array import Array
 from equiscope.record.program import VERSION
@@ -137,7 +137,7 @@ class Run(Struct, frozen=True, kw_only=True):
     @property
     def _heading(self) -> str:
         why = f", {self.reason}" if self.reason else ""
-        sizes = f"{self.steps} steps, {self.parameters:,} parameters, {self.seconds:,.0f} s of training"
+        sizes = f"{counted(self.steps, 'step')}, {counted(self.parameters, 'parameter')}, {self.seconds:,.0f} s of training"
         return f"{self.title}: {self.state}{why}, {sizes}"
 
     @property

@@ -10,6 +10,7 @@ from statistics import median
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from equiscope.errors import counted
 from equiscope.record.program import VERSION
 from equiscope.record.run import Entry, Point, Run, State
 
@@ -67,12 +68,12 @@ def summary(run: Run, points: list[Point] | None = None) -> str:
     last = (points if points is not None else run.points)[-1:]
     if run.state == "finished":
         results = "; ".join(f"{part} {_first(values)}" for part, values in run.result.items() if values)
-        return f"Finished after {run.steps:,} steps{f': {results}' if results else ''}."
+        return f"Finished after {counted(run.steps, 'step')}{f': {results}' if results else ''}."
     if run.state in ("stopped", "failed"):
         why, word = run.reason.rstrip("."), run.state.capitalize()
         return f"{word + why[len(word) :] if why.startswith(run.state) else f'{word}: {why}' if why else word}."
     if not last:
-        return f"Beginning: {run.steps:,} steps are to come."
+        return f"Beginning: {counted(run.steps, 'step is', 'steps are')} to come."
     return f"Step {last[0].step:,} of {run.steps:,}: training loss {last[0].loss:.4g}."
 
 

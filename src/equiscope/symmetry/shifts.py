@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Generator, Tensor
 
+from equiscope.errors import counted
 from equiscope.symmetry.actions import Action
 from equiscope.symmetry.grids import Gridded, Layout, size_of
 from equiscope.symmetry.inputs import Inputs
@@ -81,9 +82,9 @@ class GridShift(Gridded):
         for step in (s for s in cls.steps if s < max(size)):
             yield f"shifts by {step}", cls._steps(size, step, 0)
         for margin in (m for m in cls.margins if 4 * m <= min(size)):
-            yield f"shifts inside, {_counted(margin, cls.unit)} from the border", cls._steps(size, 1, margin)
+            yield f"shifts inside, {counted(margin, cls.unit)} from the border", cls._steps(size, 1, margin)
         for step in (s for s in cls.steps if 4 * s <= min(size)):
-            words = f"shifts by {step} inside, {_counted(min(size) // 4, cls.unit)} from the border"
+            words = f"shifts by {step} inside, {counted(min(size) // 4, cls.unit)} from the border"
             yield words, cls._steps(size, step, min(size) // 4)
 
     @classmethod
@@ -94,8 +95,8 @@ class GridShift(Gridded):
 
     def describe(self) -> str:
         directions = ("down", "to the right") if len(self.by) == 2 else ("later",)
-        steps = " and ".join(f"{_counted(b, self.unit)} {way}" for b, way in zip(self.by, directions, strict=True) if b)
-        where = f", compared {_counted(self.margin, self.unit)} from the border" if self.margin else ""
+        steps = " and ".join(f"{counted(b, self.unit)} {way}" for b, way in zip(self.by, directions, strict=True) if b)
+        where = f", compared {counted(self.margin, self.unit)} from the border" if self.margin else ""
         return f"shift by {steps or 'nothing'}, {'padded with zeros' if self.filled else 'circularly'}{where}"
 
     def on_grid(self, cells: Tensor) -> Tensor:
@@ -141,7 +142,3 @@ def _blank(inputs: Any, kind: Any, axes: int) -> tuple[int, ...]:
         sides = [min(int(u[0]), t.shape[axis] - 1 - int(u[-1])) for u, t in zip(used, tensors, strict=True) if len(u)]
         borders.append(min(sides, default=0))
     return tuple(borders)
-
-
-def _counted(count: int, unit: str) -> str:
-    return f"{count} {unit}" if abs(count) == 1 else f"{count} {unit}s"

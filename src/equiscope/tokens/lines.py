@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from equiscope.errors import InputError, sentences
+from equiscope.errors import InputError, counted, sentences
 from equiscope.tokens.elements import NUMBERS, SYMBOLS
 
 
@@ -47,7 +47,7 @@ class Lines:
                 numbers = []
         if len(numbers) < count:
             content = " ".join(words)[:80] or "nothing"
-            self.fail(f"{what}: expected {count} number{'s' if count > 1 else ''}, but found {content!r}.")
+            self.fail(f"{what}: expected {counted(count, 'number')}, but found {content!r}.")
         if finite and not all(map(math.isfinite, numbers)):
             self.fail(f"{what}: {' '.join(words)[:80]!r} is no position. Coordinates are finite numbers.")
         return numbers

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.tokens import ply_file
 from equiscope.tokens.lines import Lines
 from equiscope.tokens.points import Points
@@ -53,7 +53,7 @@ def ply(path: Path, content: bytes) -> list[Points]:
     if not bool(places.isfinite().all()):
         raise InputError(f"{path} has a vertex that stands nowhere: NaN or infinity.")
     if (short := next((face for face in corners if len(face) < 3), None)) is not None:
-        raise InputError(f"{path} has a face with {len(short)} corners. A face has three or more.")
+        raise InputError(f"{path} has a face with {counted(len(short), 'corner')}. A face has three or more.")
     if any(not 0 <= corner < len(places) for face in corners for corner in face):
         raise InputError(f"{path} has a face with a corner that is not among its {len(places)} vertices.")
     faces = [triangle for face in corners for triangle in _triangles(face)]

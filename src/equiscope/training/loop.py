@@ -20,7 +20,7 @@ import torch
 
 from equiscope.checkpoints import load, run_folder
 from equiscope.checkpoints.run_folder import BEST, STEPS, WEIGHTS, Checkpoint, identity, load_run, weights_of
-from equiscope.errors import EquiscopeError, InputError
+from equiscope.errors import EquiscopeError, InputError, counted
 from equiscope.kernels.private import on_compilation
 from equiscope.models import Built, Model, ModelSpec, build, count
 from equiscope.record.run import Entries, Entry, Point, Run, Score, write_run
@@ -211,7 +211,7 @@ class TrainingLoop:
         self.began = perf_counter()
         self.schedule_step = self._schedule_step(step)
         if self.schedule_step >= self.steps and self.run.state == "finished":
-            self.watcher.message(f"{self.out} is finished: {step} steps.")
+            self.watcher.message(f"{self.out} is finished: {counted(step, 'step')}.")
             return self.run
         self._restore_best(step)
         try:

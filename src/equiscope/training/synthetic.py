@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from equiscope.data.language import IGNORED
 from equiscope.data.synthetic import EQUALS, SEPARATOR, Synthetic, SyntheticExamples
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.geometry import SpaceModel
 from equiscope.models import Built, Model, generate
 from equiscope.record import Sample, TokenSequence
@@ -159,7 +159,7 @@ class SyntheticTask(TextTask):
             )
         if kind == "back" and len(ids) <= self.config.distance:
             raise InputError(
-                f"The answer is the token {self.config.distance} before, but there are only {len(ids)} tokens. Give more."
+                f"The answer is the token {self.config.distance} before, but got {counted(len(ids), 'token')}. Give more."
             )
         if not ids:
             raise InputError("There is no question. Give at least one symbol.")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.checkpoints import read_spec
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.geometry import PointSpec
 from equiscope.models import Baseline, Built, Model, ModelSpec, Spec, describe, spec_of
 from equiscope.record import DataFile, Sample, TokenSequence
@@ -367,14 +367,16 @@ def size_warnings(task: Task) -> list[str]:
     numbers = task.number_count("validation")
     if numbers and (share := 1.48 / numbers**0.5) > UNSURE:
         found.append(
-            f"The validation part has {numbers} examples, so a mean error on it is known to about ±{share:.0%} of itself (95 % "
+            f"The validation part has {counted(numbers, 'example')}, so a mean error on it is known to about "
+            f"±{share:.0%} of itself (95 % "
             "interval, if errors are normal): smaller differences between two models mean little."
         )
     count = sum(task.class_counts("validation").values())
     if count and (half := 1.96 * (0.25 / count) ** 0.5) > WIDE:
         sure = 1.96 * (0.09 / count) ** 0.5
         found.append(
-            f"The validation part has {count} examples, so an accuracy near 50 % is known to ±{half:.0%} (95 % interval), and "
+            f"The validation part has {counted(count, 'example')}, so an accuracy near 50 % is known to ±{half:.0%} "
+            "(95 % interval), and "
             f"one near 90 % to ±{sure:.1%}: smaller differences between two models mean little."
         )
     return found

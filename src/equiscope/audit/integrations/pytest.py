@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from equiscope.errors import counted
+
 KEY = "equiscope"  # under which a worker of xdist sends its audits
 BASELINE_KEY = "equiscope-baseline"  # under which it sends the rows that it measured
 PREFIX = "--equiscope-"
@@ -98,7 +100,7 @@ class AuditCollector:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         count = len(self.audits)
-        terminalreporter.write_line(f"equiscope: {count} audit{'s' * (count != 1)} written to {self.path}")
+        terminalreporter.write_line(f"equiscope: {counted(count, 'audit')} written to {self.path}")
 
 
 class AcceptedRows:
@@ -172,7 +174,7 @@ class AcceptedRows:
         if self.update:
             missing, count = self.baseline.update(self.failed, complete), len(self.baseline.entries)
             advice = f", {len(missing)} without a reason. Write the reasons into the file." if missing else ""
-            self.lines.append(f"wrote {self.baseline.path}: {count} row{'s' * (count != 1)}{advice}")
+            self.lines.append(f"wrote {self.baseline.path}: {counted(count, 'row')}{advice}")
         self.lines += [f"accepted: {line}" for line in self.accepted] + self.baseline.notes(complete)
 
     def gone(self, root: Path) -> Iterable[str]:

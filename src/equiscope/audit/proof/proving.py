@@ -46,6 +46,7 @@ from equiscope.audit.statements.sequences.causal import CausalOutput
 from equiscope.audit.statements.sequences.padding import mask_name, ragged
 from equiscope.audit.statements.statement import Statement, Symmetry
 from equiscope.audit.subject import ModelError, Pass, Subject, shortened
+from equiscope.errors import counted
 from equiscope.program.boundaries import constants, positions
 from equiscope.record import Proof
 from equiscope.symmetry import Inputs, Permute
@@ -123,7 +124,7 @@ def _sentence(case: "_Case", sizes: str) -> str:
     free_arguments = list(dict.fromkeys(leaf.argument for leaf in case.leaves if leaf.free))
     fixed = list(dict.fromkeys(_leaf_name(leaf) + _same_rows(leaf) for leaf in case.leaves if not leaf.free))
     fixed_note = f", with fixed {', '.join(fixed)}" if fixed else ""
-    tested = f"tested modulo 2^31 - 1, {case.tries} time{'s'[: case.tries != 1]}"
+    tested = f"tested modulo 2^31 - 1, {counted(case.tries, 'time')}"
     return f"at {sizes}, for all values of {', '.join(free_arguments)} and of the parameters{fixed_note} ({tested})"
 
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 
 SPACES = {"\u0120": " ", "\u2581": " ", "\u010a": "\n"}  # how byte-pair and SentencePiece vocabularies write them
 
@@ -135,10 +135,8 @@ def read(reply: Any, chat: bool, echo: bool, count: int, number: int) -> list[An
     """
     choices = reply.get("choices") if isinstance(reply, dict) else None
     if not isinstance(choices, list) or len(choices) != count or not all(isinstance(choice, dict) for choice in choices):
-        got = f"{len(choices)} choices" if isinstance(choices, list) else "no list of choices"
-        raise InputError(
-            f"The server was asked for {count} answer{'s'[: count != 1]} and returned {got}: it is not OpenAI-compatible."
-        )
+        got = counted(len(choices), "choice") if isinstance(choices, list) else "no list of choices"
+        raise InputError(f"The server was asked for {counted(count, 'answer')} and returned {got}: it is not OpenAI-compatible.")
     usage = reply.get("usage") if isinstance(reply.get("usage"), dict) else {}
     indices = [choice.get("index", i) for i, choice in enumerate(choices)]
     if sorted(indices, key=str) == list(range(count)):

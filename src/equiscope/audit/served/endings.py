@@ -2,6 +2,7 @@
 
 from equiscope.audit.served.alone import short
 from equiscope.audit.served.session import Findings, Session
+from equiscope.errors import counted
 
 LIMITS = (1, 2, 3, 5, 12)
 LONG = 24  # tokens of an answer in which stop strings are searched
@@ -17,12 +18,12 @@ def limit(session: Session) -> Findings:
         asked = f"{short(text)} with max_tokens={most}"
         ended = answer.finish == "stop"
         if len(answer.steps) > most:
-            findings.violated(asked, f"{len(answer.steps)} tokens", answer)
+            findings.violated(asked, counted(len(answer.steps), "token"), answer)
         elif len(answer.steps) < most and not ended:
-            findings.violated(asked, f"{len(answer.steps)} tokens, and finish_reason is {answer.finish!r}", answer)
-        counted = answer.completion_tokens
-        if counted is not None and counted not in (len(answer.steps), len(answer.steps) + ended):
-            findings.violated(asked, f"usage counts {counted} tokens, and the answer has {len(answer.steps)}", answer)
+            findings.violated(asked, f"{counted(len(answer.steps), 'token')}, and finish_reason is {answer.finish!r}", answer)
+        usage = answer.completion_tokens
+        if usage is not None and usage not in (len(answer.steps), len(answer.steps) + ended):
+            findings.violated(asked, f"usage counts {counted(usage, 'token')}, and the answer has {len(answer.steps)}", answer)
     return findings
 
 
@@ -47,7 +48,7 @@ def stop(session: Session) -> Findings:
             if answer.tokens == free.tokens[: len(answer.tokens)] and len(answer.tokens) < len(free.tokens):
                 findings.violated(
                     f"{short(text)} with stop={word!r}, which only the prompt holds",
-                    f"the answer ends after {len(answer.tokens)} tokens",
+                    f"the answer ends after {counted(len(answer.tokens), 'token')}",
                     free,
                     answer,
                 )
@@ -75,7 +76,7 @@ def _wrong(text: str, expected: str, string: str) -> str:
         return f"the text contains the stop string: it ends with {text[-12:]!r}"
     if expected.startswith(text):
         missing = len(expected) - len(text)
-        return f"the text ends {missing} character{'s'[: missing != 1]} too early: {text[-12:]!r} instead of {expected[-12:]!r}"
+        return f"the text ends {counted(missing, 'character')} too early: {text[-12:]!r} instead of {expected[-12:]!r}"
     return f"the text ends with {text[-12:]!r} instead of {expected[-12:]!r}"
 
 

@@ -6,6 +6,7 @@ from equiscope.audit.served.alone import same_tokens, short
 from equiscope.audit.served.answers import Answer, prompt_difference
 from equiscope.audit.served.connection import Refused
 from equiscope.audit.served.session import NEW, Findings, Session, is_plain, rest
+from equiscope.errors import counted
 
 START = 10  # tokens of a prompt that is continued: shorter than a block of any cache
 
@@ -82,7 +83,7 @@ def causal(session: Session) -> Findings:
             shared = _shared(alone, longer)
             findings.add(
                 prompt_difference(
-                    f"the first {shared} tokens of {short(text)}, with {more} more word{'s'[: more != 1]} behind them",
+                    f"the first {shared} tokens of {short(text)}, with {counted(more, 'more word')} behind them",
                     alone,
                     longer,
                     shared,

@@ -4,6 +4,7 @@ from equiscope.audit.served.alone import short
 from equiscope.audit.served.answers import Answer, difference
 from equiscope.audit.served.connection import Refused
 from equiscope.audit.served.session import NEW, Findings, Session
+from equiscope.errors import counted
 
 
 def batch(session: Session) -> Findings:
@@ -64,5 +65,7 @@ def concurrency(session: Session) -> Findings:
     for _ in range(session.effort.rounds):
         answers = session.endpoint.ask_together(session.texts, NEW)
         for text, alone, answer in zip(session.texts, session.alone, answers, strict=True):
-            findings.compare(f"the prompt {short(text)} with {len(answers) - 1} other requests at the same time", alone, answer)
+            findings.compare(
+                f"the prompt {short(text)} with {counted(len(answers) - 1, 'other request')} at the same time", alone, answer
+            )
     return findings

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.data.picture_files import address
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.program.attended.position_tables import max_positions, patch_side
 from equiscope.record import TokenSequence
 from equiscope.record.token_sequence import AudioClip, patch_sequence
@@ -93,7 +93,9 @@ def check_ids(model: nn.Module, ids: Sequence[int]) -> None:
     if size is not None and max(ids) >= size:
         raise InputError(f"The tokenizer gives the id {max(ids)}, but the model's vocabulary has {size} ids. They do not fit.")
     if most is not None and len(ids) > most:
-        raise InputError(f"The text has {len(ids)} tokens, but the model has {most} positions. Give a shorter one.")
+        raise InputError(
+            f"The text has {counted(len(ids), 'token')}, but the model has {counted(most, 'position')}. Give a shorter one."
+        )
 
 
 def encoded(tokenizer: Any, text: str) -> tuple[list[int], TokenSequence]:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope import record
-from equiscope.errors import EquiscopeError, InputError
+from equiscope.errors import EquiscopeError, InputError, counted
 from equiscope.explore.sentence.exhibit import numbers, seed_word
 from equiscope.models import Attention, Block, FeedForward, InputLayer, Model, Spec, build
 from equiscope.positions import Position
@@ -90,8 +90,8 @@ def toy_run(spec: Spec, own: Model | None = None, seed: int = 0) -> ToyRun:
     model = toy_model(spec, seed)
     width, layers, a = model.spec.width, model.spec.layers, model.spec.blocks[0].attention
     note = (
-        f"The numbers are those of a toy model of the same architecture: {width} wide, {a.heads} head{'s'[: a.heads > 1]} of "
-        f"{a.head_width or width // a.heads}, {layers} layer{'s'[: layers > 1]}, with random weights of few decimals."
+        f"The numbers are those of a toy model of the same architecture: {width} wide, {counted(a.heads, 'head')} of "
+        f"{a.head_width or width // a.heads}, {counted(layers, 'layer')}, with random weights of few decimals."
     )
     return _watched(model, False, note)
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.explore.heads.predictions import PredictionReader
 from equiscope.explore.page import PLAIN, number, table
 from equiscope.explore.space.atom_effects import atom_effects, energies_of_layers
@@ -69,7 +69,7 @@ def attribution(
     token = (before.shape[1] // 2 if cross and before.ndim == 3 else -1) if token is None else token
     rows = before[0] if before.ndim == 2 else before[0, _row(token, before.shape[1])]
     if answer is not None and not 0 <= answer < len(rows):
-        raise InputError(f"The model has {len(rows)} answers, counted from 0, but answer {answer} was asked for.")
+        raise InputError(f"The model has {counted(len(rows), 'answer')}, counted from 0, but answer {answer} was asked for.")
     chosen = int(rows.argmax()) if answer is None else answer
     label = f"logit of “{_visible(reader.name(chosen))}”"
     experiment = Experiment(model, inputs, {label: logit(chosen, token)})
@@ -212,7 +212,7 @@ def _visible(name: str) -> str:
 
 def _row(token: int, rows: int) -> int:
     if not -rows <= token < rows:
-        raise InputError(f"The model answers after {rows} tokens, counted from 0, but token {token} was asked for.")
+        raise InputError(f"The model answers after {counted(rows, 'token')}, counted from 0, but token {token} was asked for.")
     return token
 
 

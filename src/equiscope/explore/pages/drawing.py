@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from equiscope import attention, blocks, record
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.explore.model.owners import owners
 from equiscope.explore.model.toy_model import ToyRun, runs, toy_run
 from equiscope.models import Block, Built, Model, ModelSpec, Spec, build
@@ -147,7 +147,7 @@ class _Tower:
         spec, e, narrow = self.spec, self.spec.input, [self.letter, _count(self.spec.width)]
         if e.patch:
             channels = e.channels
-            note = f"{channels} channel{'s'[: channels > 1]}"
+            note = counted(channels, "channel")
             sizes = {1: ["T"], 2: ["H", "W"], 3: ["T", "H", "W"]}[len(e.patch)]
             shape = [*sizes[:-2], *([str(channels)] if channels > 1 or len(sizes) > 1 else []), *sizes[-2:]]
         elif e.features and not spec.vocabulary:
@@ -362,8 +362,8 @@ class _Layer:
         scheme = tower.model.schemes[number]
         places = [place for place in ACTS if scheme.acts(place)]
         lines = [] if a.kind.name == "softmax" else [f"kind: {a.kind}"]
-        lines += [f"{one.heads} head{'s'[: one.heads > 1]} of {_count(one.head_width)}"]
-        lines += [f"{one.kv_heads} key head{'s'[: one.kv_heads > 1]}, shared"] if one.kv_heads != one.heads else []
+        lines += [f"{counted(one.heads, 'head')} of {_count(one.head_width)}"]
+        lines += [f"{counted(one.kv_heads, 'key head')}, shared"] if one.kv_heads != one.heads else []
         lines += [f"{'RMS' if a.qk_norm == 'rms' else 'layer'} norm of queries and keys"] if a.qk_norm else []
         lines += [] if isinstance(a.score, attention.ScaledDot) else [f"{a.score.name} scores"]
         lines += [f"scores times {a.scale:.4g}"] if a.scale is not None else []
@@ -456,10 +456,10 @@ def _headings(spec: Spec) -> list[str]:
 
 def _summary(spec: Spec) -> str:
     if spec.encoder is not None:
-        layers = f"{spec.encoder.layers} layer{'s'[: spec.encoder.layers > 1]}"
+        layers = counted(spec.encoder.layers, "layer")
         return f"An encoder of {layers} and a decoder of {spec.layers}, {_count(spec.width)} wide."
     kind = "A decoder" if all(b.attention.joint_mask.is_causal for b in spec.blocks) else "An encoder"
-    return f"{kind} of {spec.layers} layer{'s'[: spec.layers > 1]}, {_count(spec.width)} wide."
+    return f"{kind} of {counted(spec.layers, 'layer')}, {_count(spec.width)} wide."
 
 
 def _specs(spec: Spec) -> list[Spec]:

@@ -18,7 +18,7 @@ from torch.autograd.functional import jacobian
 
 from equiscope.attention import Edges, GraphAttention, MultiHeadAttention
 from equiscope.attention.scores import attend
-from equiscope.errors import InputError, UnknownName
+from equiscope.errors import InputError, UnknownName, counted
 from equiscope.explore.page import PLAIN, number
 from equiscope.explore.page import table as markup
 from equiscope.explore.pages.sentence import LIMIT as MOST
@@ -226,7 +226,7 @@ def reasons() -> list[Reason]:
             "nodes, with residual connections.",
             figures=Figures(
                 corner="edges away", columns=[str(hop) for hop in range(CHAIN)],
-                rows=[*(f"{n} layer{'s'[: n > 1]}, chain" for n in range(1, LAYERS + 1)), "1 layer, complete"],
+                rows=[*(f"{counted(n, 'layer')}, chain" for n in range(1, LAYERS + 1)), "1 layer, complete"],
                 numbers=[*(reach(n, "chain") for n in range(1, LAYERS + 1)), reach(1, "complete")],
             ),
             command=AGAIN.format("reach"),

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from equiscope import record
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.explore.heads import rollout
 from equiscope.explore.heads.compact import compact as smallest
 from equiscope.explore.heads.interventions import HeadsInterventions
@@ -338,7 +338,7 @@ def _summary(content: record.Heads, attentions: Sequence[Attended]) -> str:
     errors = [one.reconstruction_error for one in attentions if one.reconstruction_error is not None]
     exact = f" With weights recomputed from Q and K, the relative error of the outputs is {max(errors):.0e}." if errors else ""
     length = f"{len(sequence.labels)} {NOUNS.get(sequence.kind, sequence.kind)}"
-    layers = f"{len(content.layers)} attention layer{'s'[: len(content.layers) > 1]}"
+    layers = counted(len(content.layers), "attention layer")
     return f"{heads} heads in {layers}, {length}. {listed[:1].upper()}{listed[1:]}.{exact}"
 
 

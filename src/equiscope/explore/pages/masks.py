@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from equiscope import blocks
 from equiscope.attention import Blocks, Cache, Causal, Dilated, Everything, Mask, Prefix, Window
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.explore.page import PLAIN, number, table
 from equiscope.explore.sentence.exhibit import numbers
 from equiscope.models import Attention, Block, FeedForward, Model, Spec, build, windowed
@@ -100,7 +100,7 @@ def plain(decoder: Masks) -> str:
         ]
         for step, turn in enumerate(decoder.decoding[-1])
     ]
-    counts = [f"{n} layer{'s'[: n > 1]}" for n in range(1, LAYERS + 1)]
+    counts = [counted(n, "layer") for n in range(1, LAYERS + 1)]
     columns = ["reads", "from the cache", "multiply-adds", "without the cache", "difference"]
     return (
         f"<h1>{escape(decoder.title)}</h1>\n<p>{escape(decoder.summary)}</p>\n<p>{PLAIN}</p>\n"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from equiscope.budgets import regular
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.explore import page
 from equiscope.explore.page import PLAIN
 from equiscope.explore.space import elements
@@ -77,7 +77,7 @@ def chosen_frame(path: Path, frame: int = 0) -> Points:
 def _frame(path: Path, frames: list[Points], frame: int) -> Points:
     if not 0 <= frame < len(frames):
         raise InputError(
-            f"{path} has {len(frames)} frame{'s' * (len(frames) != 1)}, but frame {frame} was requested. "
+            f"{path} has {counted(len(frames), 'frame')}, but frame {frame} was requested. "
             f"Frames are counted from 0: request 0{f' to {len(frames) - 1}' * (len(frames) != 1)}."
         )
     return frames[frame]

@@ -14,6 +14,7 @@ from msgspec import UNSET
 from torch import Tensor
 
 from equiscope import record
+from equiscope.errors import counted
 from equiscope.program.axes import backward, output_axes
 from equiscope.program.lower.direct import DIRECT, WEIGHT
 from equiscope.program.lower.graph import Apply, Expression, Graph
@@ -70,8 +71,9 @@ def _exits(program: Program) -> list[str]:
     if not exit_steps:
         return []
     places = ", ".join(dict.fromkeys(step.where or "the model itself" for step in exit_steps))
+    numbers, them = counted(len(exit_steps), "number"), "it" if len(exit_steps) == 1 else "them"
     return [
-        f"Python read {len(exit_steps)} numbers ({places}) and may have branched on them. This page keeps the branch that was "
+        f"Python read {numbers} ({places}) and may have branched on {them}. This page keeps the branch that was "
         "watched; watch the model again on other numbers."
     ]
 
@@ -80,7 +82,10 @@ def _opaque_notes(leaves: list[record.LeafRecord]) -> list[str]:
     opaque = [leaf.id for leaf in leaves if leaf.kind == "opaque"]
     if not opaque:
         return []
-    return [f"{len(opaque)} values have no steps here and do not change when earlier values change: {', '.join(opaque[:6])}."]
+    return [
+        f"{counted(len(opaque), 'value has no steps here and does', 'values have no steps here and do')} not change "
+        f"when earlier values change: {', '.join(opaque[:6])}."
+    ]
 
 
 class _Plans:

@@ -7,6 +7,7 @@ from statistics import median
 
 import torch
 
+from equiscope.errors import counted
 from equiscope.models import Attention
 from equiscope.positions import Alibi, Learned, NoPosition, Position, Rope, Shaw, Sinusoidal
 from equiscope.study.claims.base import ClaimMeasurement, Setting, claim, curve, figure_panel, verdict_of
@@ -136,7 +137,7 @@ def learned_equals_sinusoidal(setting: Setting) -> ClaimMeasurement:
 def a_window_must_reach(setting: Setting) -> ClaimMeasurement:
     cases = ((1, BACK - 1), (1, BACK), (2, 1), (BACK, 1))  # layers, and how many positions back a token attends
     found = {case: Learner(setting, Rope(), layers=case[0], window=case[1] + 1) for case in cases}
-    names = {(layers, back): f"{layers} layer{'s'[: layers > 1]}, {back} back" for layers, back in cases}
+    names = {(layers, back): f"{counted(layers, 'layer')}, {back} back" for layers, back in cases}
     works = {case: learner.share >= ENOUGH for case, learner in found.items()}
     listed = ", ".join(f"{learner.share:.2f} ({names[case]})" for case, learner in found.items())
     return ClaimMeasurement(

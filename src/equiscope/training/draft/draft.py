@@ -82,11 +82,6 @@ class RecipeDraft:
         return {"title": self.title, **{name: table for name, table in tables.items() if table}}
 
 
-def counted(number: int, what: str, several: str = "") -> str:
-    """ "1 picture", "1,200 pictures"."""
-    return f"{number:,} {what if number == 1 else several or what + 's'}"
-
-
 def listed(names: list[str], most: int = 12) -> str:
     """Names with commas; of many, the first."""
     return ", ".join(names[:most]) + (f", … ({len(names)} in all)" if len(names) > most else "")

@@ -14,11 +14,11 @@ import torch
 from equiscope.budgets import DAMAGED
 from equiscope.data.faults import Faults
 from equiscope.data.frame_files import cell_of, check_memory, molecule_files
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.points import read_frames
 from equiscope.training.draft import points
-from equiscope.training.draft.draft import RecipeDraft, counted, listed, title_of
+from equiscope.training.draft.draft import RecipeDraft, listed, title_of
 from equiscope.training.draft.points import ENERGY
 
 FORCES = ("forces", "force", "REF_forces", "dft_forces", "F", "gradient")

@@ -15,13 +15,12 @@ from equiscope.data.groups import Groups
 from equiscope.data.sampler import derived_seed
 from equiscope.data.split_folders import part_folders
 from equiscope.data.texts import decoded, files, is_text_file
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.training.draft.copies import MOST, text_copies
 from equiscope.training.draft.draft import (
     FINE_TUNING,
     RecipeDraft,
     class_warnings,
-    counted,
     listed,
     title_of,
     token_comments,

@@ -15,8 +15,8 @@ from equiscope.data.point_sets import READ
 from equiscope.data.sampler import derived_seed
 from equiscope.data.sound_files import is_sound
 from equiscope.data.split_folders import same_inner
-from equiscope.errors import InputError
-from equiscope.training.draft.draft import counted, listed, number_ranges
+from equiscope.errors import InputError, counted
+from equiscope.training.draft.draft import listed, number_ranges
 from equiscope.training.draft.table_file import TableRows, table_text
 
 LEAST = 4  # files of a class, for three parts

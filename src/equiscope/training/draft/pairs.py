@@ -10,10 +10,10 @@ from equiscope.data.files import open_file
 from equiscope.data.groups import Groups
 from equiscope.data.sampler import derived_seed
 from equiscope.data.texts import decoded
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.training.draft.copies import MOST as LARGEST
 from equiscope.training.draft.copies import text_copies
-from equiscope.training.draft.draft import RecipeDraft, counted, title_of
+from equiscope.training.draft.draft import RecipeDraft, title_of
 
 Pair = tuple[str, str]
 SHARE = 0.05  # of the pairs that the test part has, and as many to choose the weights
@@ -25,7 +25,8 @@ def of_files(source: Path, target: Path) -> RecipeDraft:
     sides = [_lines(path) for path in (source, target)]
     if len(sides[0]) != len(sides[1]):
         raise InputError(
-            f"{source} has {len(sides[0])} lines, but {target} has {len(sides[1])}. Each line of one has to be the translation of "
+            f"{source} has {counted(len(sides[0]), 'line')}, but {target} has {len(sides[1])}. Each line of one has "
+            "to be the translation of "
             "the same line of the other."
         )
     draft = of_pairs(list(zip(*sides, strict=True)), title_of(source), f"{source} and {target} are parallel")
@@ -46,7 +47,9 @@ def of_pairs(pairs: Sequence[Pair], title: str, what: str) -> RecipeDraft:
     for source, target in whole:
         targets[" ".join(source.lower().split())].append(target)
     if len(targets) < 50:
-        raise InputError(f"{what}, but has {len(targets)} different sources, and 50 or more are needed. Give more pairs.")
+        raise InputError(
+            f"{what}, but has {counted(len(targets), 'different source')}, and 50 or more are needed. Give more pairs."
+        )
     letters = [len({sign for pair in whole[:20_000] for sign in pair[i]}) for i in (0, 1)]
     lengths = [sum(len(pair[i]) for pair in whole) / len(whole) for i in (0, 1)]
     short = lengths[0] < 20 and letters[0] < 120
@@ -73,7 +76,7 @@ def of_pairs(pairs: Sequence[Pair], title: str, what: str) -> RecipeDraft:
     understood = [
         f"{what}: {counted(len(whole), 'pair')}, {lengths[0]:.0f} and {lengths[1]:.0f} characters long on average.",
         f"The parts are lists of pairs, {', '.join(files)}: {len(rows['train']):,}, {len(rows['validation']):,} and "
-        f"{len(rows['test']):,} pairs, drawn at random; a source is in one part only.",
+        f"{counted(len(rows['test']), 'pair')}, drawn at random; a source is in one part only.",
     ]
     warnings = []
     if near := [group for group in groups if len(group) > 1]:

@@ -14,10 +14,10 @@ from equiscope.data.images import by_value
 from equiscope.data.picture_arrays import array_parts, picture_arrays
 from equiscope.data.picture_files import LABELS, PICTURES, PictureList, is_picture, list_pictures, read_idx
 from equiscope.data.split_folders import part_folders
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.tokens.images import picture
 from equiscope.training.draft.copies import SHADES, picture_copies
-from equiscope.training.draft.draft import RecipeDraft, class_warnings, counted, listed, title_of
+from equiscope.training.draft.draft import RecipeDraft, class_warnings, listed, title_of
 from equiscope.training.draft.labelled import metadata_sentence
 from equiscope.training.draft.listing import (
     LEAST,

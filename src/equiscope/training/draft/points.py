@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from equiscope.data.point_sets import PointSets, read, values_of
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.points import read_frames
 from equiscope.training.draft import labelled
-from equiscope.training.draft.draft import MUON, RecipeDraft, class_warnings, counted, listed, number_ranges, title_of
+from equiscope.training.draft.draft import MUON, RecipeDraft, class_warnings, listed, number_ranges, title_of
 from equiscope.training.draft.listing import FEWEST, Listing
 
 ENERGY = ("energy", "energies", "REF_energy", "dft_energy", "total_energy", "E", "free_energy")  # usual names

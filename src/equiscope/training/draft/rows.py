@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from equiscope.errors import InputError
-from equiscope.training.draft.draft import RecipeDraft, class_warnings, counted, listed, number_ranges, title_of
+from equiscope.errors import InputError, counted
+from equiscope.training.draft.draft import RecipeDraft, class_warnings, listed, number_ranges, title_of
 from equiscope.training.draft.labelled import are_numbers, counts_lines, few_values
 from equiscope.training.draft.table_file import CLASSES
 

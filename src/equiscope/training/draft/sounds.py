@@ -13,9 +13,9 @@ from equiscope.data.groups import Groups
 from equiscope.data.sampler import derived_seed
 from equiscope.data.sound_files import is_sound
 from equiscope.data.split_folders import part_folders
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.tokens import read_sound
-from equiscope.training.draft.draft import RecipeDraft, class_warnings, counted, listed, title_of
+from equiscope.training.draft.draft import RecipeDraft, class_warnings, listed, title_of
 from equiscope.training.draft.labelled import metadata_sentence
 from equiscope.training.draft.listing import GROUPS, Listing, named_groups, parts_of, tables_of_parts
 

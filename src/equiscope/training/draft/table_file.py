@@ -13,8 +13,7 @@ from equiscope.data.faults import Faults
 from equiscope.data.files import open_file
 from equiscope.data.tables import EXCEL, Dialect, detect_dialect, is_data, quoting_hint, read_rows
 from equiscope.data.texts import decoded, kind_of, parsed
-from equiscope.errors import InputError
-from equiscope.training.draft.draft import counted
+from equiscope.errors import InputError, counted
 
 PATHS = ("path", "file", "filename", "file_name", "image", "audio")  # columns with the names of files
 CLASSES = ("label", "class", "category", "sentiment")  # columns with classes

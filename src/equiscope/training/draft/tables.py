@@ -10,10 +10,10 @@ from equiscope.data.files import open_file
 from equiscope.data.picture_files import is_picture
 from equiscope.data.sound_files import is_sound
 from equiscope.data.texts import decoded
-from equiscope.errors import InputError, UnknownName
+from equiscope.errors import InputError, UnknownName, counted
 from equiscope.training.draft import labelled, pairs, pictures, points, sounds, texts
 from equiscope.training.draft import rows as rows_
-from equiscope.training.draft.draft import NONE, ChosenColumns, RecipeDraft, counted, listed, title_of
+from equiscope.training.draft.draft import NONE, ChosenColumns, RecipeDraft, listed, title_of
 from equiscope.training.draft.listing import has_ending, listing_of_table
 from equiscope.training.draft.table_file import CLASSES, PATHS, TableRows, read_table
 from equiscope.training.metadata_columns import MetadataColumns
@@ -143,7 +143,7 @@ def _check_notation(path: Path, name: str, cells: Sequence[str], lines: Sequence
         return  # words, such as none
     first = (notation or odd)[0]
     way = "Write numbers such as 1234.5" if notation else "Leave such cells empty"
-    more = f", and {len(odd) - 1:,} others are so" if len(odd) > 1 else ""
+    more = f", and {counted(len(odd) - 1, 'other is', 'others are')} so" if len(odd) > 1 else ""
     raise InputError(
         f"{path}, line {lines[first]}: {cells[first].strip()!r} is not read as a number, but the column {name} holds "
         f"numbers{more}. {way}."
@@ -189,7 +189,8 @@ def _target(path: Path, columns: Columns, wanted: ChosenColumns) -> str | None:
     cells = [cell.strip() for cell in columns[name]]
     if not labelled.few_values(cells) and not labelled.are_numbers(cells):
         raise InputError(
-            f"--target names {name!r}, which has {len(set(cells))} different values in {counted(len(cells), 'row')} and is no "
+            f"--target names {name!r}, which has {counted(len(set(cells)), 'different value')} in "
+            f"{counted(len(cells), 'row')} and is no "
             "column of numbers, so it cannot be predicted. Name another."
         )
     return name
@@ -234,7 +235,8 @@ def _check_label(path: Path, name: str, values: Sequence[str]) -> None:
         raise InputError(f"Every example of {path} has the {name} {values[0]!r}. Give examples of two classes or more.")
     if not labelled.are_numbers(values):
         raise InputError(
-            f"The column {name} of {path} has {different} different values for {counted(len(values), 'example')}. Classes need "
+            f"The column {name} of {path} has {counted(different, 'different value')} for "
+            f"{counted(len(values), 'example')}. Classes need "
             "four examples or more each, on average. If these are texts to be written, call the columns source and target."
         )
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from equiscope.data.split_folders import part_folders
 from equiscope.data.texts import TABLES, files, is_text_file, kind_of, stretches
-from equiscope.errors import InputError
-from equiscope.training.draft.draft import RecipeDraft, counted, title_of
+from equiscope.errors import InputError, counted
+from equiscope.training.draft.draft import RecipeDraft, title_of
 
 READ = 2_000_000  # characters that are looked at, at most
 CHARACTERS = 3_000_000  # of a text: from here on pieces, which are learned from it, say more in fewer tokens
@@ -23,14 +23,16 @@ def of_files(path: Path, field: str = "text") -> RecipeDraft:
             empty += stretch.count("\n\n")
         size += len(stretch)
     if size < 2000:
-        raise InputError(f"{path} has {size} characters of text, but a model that writes needs 2,000 or more.")
+        raise InputError(f"{path} has {counted(size, 'character')} of text, but a model that writes needs 2,000 or more.")
     by_character = size < CHARACTERS and len(signs) < 300
     context = 64 if size < 30_000 else 128
     data: dict[str, Any] = {
         "task": "language", "train": str(path), **({"field": field} if field != "text" else {}), "context": context,
         "tokens": "characters" if by_character else "pieces",
     }  # fmt: skip
-    understood = [f"{path} is text: {size:,} characters in {counted(len(paths), 'file')}, {len(signs)} different ones."]
+    understood = [
+        f"{path} is text: {counted(size, 'character')} in {counted(len(paths), 'file')}, {counted(len(signs), 'different one')}."
+    ]
     if not by_character:
         data["vocabulary"] = 4096 if size > 10_000_000 else 2048
     if parts:

@@ -7,7 +7,7 @@ from time import perf_counter, process_time
 import torch
 from msgspec.structs import replace as replaced
 
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.models import count
 from equiscope.training.draft.draft import RecipeDraft
 from equiscope.training.engine import TrainingEngine
@@ -95,7 +95,8 @@ def fit_budget(draft: RecipeDraft, timing: StepTime, minutes: float) -> str:
     most = int((60 * minutes - draft.evaluations * timing.evaluation) / timing.step)
     if most < LEAST:
         raise InputError(
-            f"A step takes {timing.step:.2g} s here, so {minutes:g} minutes are {max(0, most)} steps: too few. Give more --minutes."
+            f"A step takes {timing.step:.2g} s here, so {minutes:g} minutes are {counted(max(0, most), 'step')}: too "
+            "few. Give more --minutes."
         )
     draft.steps = min(wanted, most)
     epochs = draft.steps * draft.batch / draft.examples
@@ -112,5 +113,5 @@ def spoken(seconds: float) -> str:
     for size, name in ((3600, "hour"), (60, "minute"), (1, "second")):
         if seconds >= 1.5 * size or size == 1:
             number = max(1, round(seconds / size))
-            return f"{number} {name}{'s' if number != 1 else ''}"
+            return counted(number, name)
     raise AssertionError

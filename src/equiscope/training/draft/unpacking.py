@@ -13,7 +13,7 @@ from equiscope import budgets
 from equiscope.budgets import undamaged
 from equiscope.data import find_files
 from equiscope.data.files import is_archive, is_hidden
-from equiscope.errors import InputError, printable, reason
+from equiscope.errors import InputError, counted, printable, reason
 from equiscope.training.draft.draft import NONE, ChosenColumns, RecipeDraft, title_of
 from equiscope.training.draft.looking import look
 
@@ -54,7 +54,9 @@ def look_into(
             raise InputError(_in_archive(str(error), inner, names[0])) from error
         draft = _renamed(draft, lambda text: text.replace(str(inner), str(folder)).replace(str(inner.absolute()), str(folder)))
         draft.title = title_of(archive)
-        draft.understood.insert(0, f"{names[0]} has {count} files, which are unpacked into the folder {folder}.")
+        draft.understood.insert(
+            0, f"{names[0]} has {counted(count, 'file, which is', 'files, which are')} unpacked into the folder {folder}."
+        )
         if write:
             inner.rename(folder)
     return UnpackedDraft(draft, folder if write else None)

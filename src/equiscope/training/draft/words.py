@@ -13,13 +13,12 @@ from equiscope.data.files import open_file
 from equiscope.data.split_folders import part_folders, part_of
 from equiscope.data.tagged_texts import LISTS, TaggedTexts, Tags, files, read
 from equiscope.data.texts import kind_of, parsed
-from equiscope.errors import InputError
+from equiscope.errors import InputError, counted
 from equiscope.training.answers import WordLabels
 from equiscope.training.draft.draft import (
     FINE_TUNING,
     RecipeDraft,
     class_warnings,
-    counted,
     listed,
     title_of,
     token_comments,
@@ -103,13 +102,13 @@ def of_file(
     if len(rows) < 20:
         raise InputError(f"{path} has {counted(len(rows), 'text')}, too few for three parts. Give 20 or more.")
     understood = [
-        f"{path} has {counted(len(rows), 'text')} with {counted(words, 'word')}, each with one of {len(counts)} labels: "
+        f"{path} has {counted(len(rows), 'text')} with {counted(words, 'word')}, each with one of {counted(len(counts), 'label')}: "
         f"{listed([f'{name} ({count})' for name, count in counts.items()])}."
     ]
     if len(counts) > 1 and WordLabels(classes=list(counts)).in_spans:
         understood.append("The labels mark spans: B- begins one, I- goes on. F1 of whole spans is measured too.")
     if twice := len(rows) - len({row.text for row in rows}):
-        understood.append(f"{counted(twice, 'text')} occur again; all copies of a text are in one part.")
+        understood.append(f"{counted(twice, 'text occurs', 'texts occur')} again; all copies of a text are in one part.")
     warnings = class_warnings(counts)
     if parts:
         understood.append(f"The parts {listed(list(parts))} are kept.")

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from equiscope.errors import counted
+
 
 @dataclass(frozen=True)
 class Band:
@@ -17,7 +19,7 @@ class Band:
         if self.low is None and self.high is None:
             return "every key"
         if self.low is not None and self.high == -self.low and self.high:
-            return f"a window of {self.high} token{'s' * (self.high > 1)} on each side"
+            return f"a window of {counted(self.high, 'token')} on each side"
         sign = "-" if self.high is not None and self.high < 0 else "+"
         high = {None: "all later keys", 0: "no later key"}.get(self.high, f"keys up to i {sign} {abs(self.high or 0)}")
         if self.low is None:

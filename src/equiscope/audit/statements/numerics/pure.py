@@ -27,6 +27,7 @@ from equiscope.audit.statements.sequences.padding import mask_name, ragged
 from equiscope.audit.subject import ModelError, Outputs, Pass, Seeds, Subject, reseed, shortened
 from equiscope.audit.subject.outputs import finite
 from equiscope.audit.subject.state import equal
+from equiscope.errors import counted
 from equiscope.record import Row
 from equiscope.symmetry import Inputs
 
@@ -305,7 +306,7 @@ def _late_effects(run: Pass) -> list[Fault]:
     if number is None:
         return []
     leftover = sorted(run.changed_state)
-    text = f"the output for the given input changes after {number} equal calls; a call changes {_listed(leftover)}"
+    text = f"the output for the given input changes after {counted(number, 'equal call')}; a call changes {_listed(leftover)}"
     return [Fault(text, STATE, _owner(leftover, type(run.model).__name__), errors[number], True)]
 
 

@@ -11,6 +11,7 @@ from equiscope.audit.statements.sequences.padding import mask_name, pads_left, r
 from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import ModelError, Pass, Subject
 from equiscope.audit.subject.outputs import of_size
+from equiscope.errors import counted
 from equiscope.program.boundaries import constants
 from equiscope.symmetry import Inputs
 
@@ -135,7 +136,7 @@ def _among(run: Pass, one: Inputs, size: int, batch_axes: dict[str, int], genera
     others = [resampled(one, generator) for _ in range(size - 1)]
     batch = batched(*others[:row], one, *others[row:])
     relation = SameRows(slice(None), slice(None), (n, n), (0, row), batch_axes, (1, size))
-    text = f"put it among {size - 1} other{'s' * (size > 2)}, in row {row} of a batch of {size}"
+    text = f"put it among {counted(size - 1, 'other')}, in row {row} of a batch of {size}"
     twice = batched(one, one)
     shared = {name: value for name, value in one.values.items() if twice.values[name] is value}  # without a batch axis
     return RunPair(one, batch.with_values(shared), relation, text, {"added": size - 1})

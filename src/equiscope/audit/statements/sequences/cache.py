@@ -20,6 +20,7 @@ from equiscope.audit.statements.sequences.padding import mask_name, pads_left, r
 from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import ModelError, Pass, Subject, arguments, first_tokens
 from equiscope.audit.subject.outputs import SelectedOutputs
+from equiscope.errors import counted
 from equiscope.record.audit import Claimed
 from equiscope.symmetry import Inputs
 
@@ -58,7 +59,7 @@ class CacheExact(Statement):
                 [1] * single_count + [n - single_count],
                 "one token at a time" + f" up to {single_count}, then the rest" * (single_count < n),
             ),
-            ([third, n - third], f"{third} tokens, then the rest"),
+            ([third, n - third], f"{counted(third, 'token')}, then the rest"),
             ([n - 1, 1], "all but the last, then the last"),
             (
                 [third, *[1] * min(n - third, MAX_SINGLE // 4), max(n - third - MAX_SINGLE // 4, 0)],
@@ -80,7 +81,10 @@ class CacheExact(Statement):
         batch_axes, sizes = run.subject.batch_axes(run, sequence(batch, 0), batch), [n - 2, 1, 1]
         pairs = []
         for row, start in enumerate((0, n - n // 2 - 1)):
-            rows, text = slice(start, None), f"{n - 2} tokens of two sequences, one padded on the left, then one at a time"
+            rows, text = (
+                slice(start, None),
+                f"{counted(n - 2, 'token')} of two sequences, one padded on the left, then one at a time",
+            )
             relation = SameRows(rows, rows, (n, n), (row, row), batch_axes, (2, 2))
             pairs.append(replace(read_in_pieces(run, batch, sizes, text), relation=relation))
         return pairs
@@ -106,12 +110,12 @@ class CacheExact(Statement):
         n, counts = run.inputs.length or 0, bool(pair.element.get("counts"))
         for split in range(1, n):
             rest = n - split - 1
-            label = f"{split} token{'s' * (split > 1)}, then one"
+            label = f"{counted(split, 'token')}, then one"
             description = f"{label}, then the other {rest} at once" if rest else label
             yield read_in_pieces(run, run.inputs, [split, 1, rest] if rest else [split, 1], description, counts)
         for split in range(1, n - 1):
             yield read_in_pieces(
-                run, run.inputs, [split, n - split], f"{split} token{'s' * (split > 1)}, then the other {n - split} at once", counts
+                run, run.inputs, [split, n - split], f"{counted(split, 'token')}, then the other {n - split} at once", counts
             )
 
 

@@ -12,6 +12,7 @@ from torch import Generator, Tensor
 from equiscope.audit.inputs.variations import changed_tokens
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
 from equiscope.audit.subject import Outputs, Pass, Subject
+from equiscope.errors import counted
 from equiscope.record import Row
 
 MAX_TOKENS = 12  # tokens that are changed, one in each pass
@@ -127,7 +128,7 @@ def _describe_reach(influences: list[Influence], n: int, causal: bool) -> str:
     short_of_start = [f for f in influences if f.token + distance < n - 1]
     if not short_of_start:
         return "outputs depend on all earlier tokens"
-    return f"outputs depend on the last {distance} token{'s' * (distance != 1)} before their own"
+    return f"outputs depend on the last {counted(distance, 'token')} before their own"
 
 
 def _spread(n: int, most: int) -> list[int]:

@@ -17,6 +17,7 @@ from equiscope.audit.inputs.variations import batched, changed_tokens, resampled
 from equiscope.audit.statements.pairs import RunPair, SameRows, error, measure_pair
 from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import ModelError, Pass, Subject, arguments, shortened
+from equiscope.errors import counted
 from equiscope.symmetry import Inputs
 from equiscope.symmetry.inputs import LENGTHS, InputKind
 
@@ -95,7 +96,7 @@ class _Padding(Statement):
         transformed = padded(run.subject, inputs, size, self.left, generator)
         token_rows = slice(size, None) if self.left else slice(0, n)
         side = "left" if self.left else "right"
-        text = f"{size} row{'s' * (size > 1)} of padding to the {side} of {n} token{'s' * (n > 1)}"
+        text = f"{counted(size, 'row')} of padding to the {side} of {counted(n, 'token')}"
         return RunPair(original, transformed, SameRows(slice(None), token_rows, (n, n + size), pooled=True), text, {"size": size})
 
 
