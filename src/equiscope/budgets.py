@@ -17,7 +17,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,6 +40,7 @@ DEEP = 64  # brackets, or tables, within one another
 ENTRIES = 2_000_000  # files of a folder
 PATIENCE = 10.0  # seconds in which a pipe says nothing
 PIECE = 2**20  # bytes that are read at a time
+POINTER = b"version https://git-lfs.github.com"  # how a file begins that Git did not fetch
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 DAMAGED = (  # what readers of damaged files raise
     EOFError, OSError, ValueError, lzma.LZMAError, zlib.error, tarfile.TarError, zipfile.BadZipFile,
@@ -59,7 +60,8 @@ def read(path: str | os.PathLike[str], most: int = WHOLE, patience: float = PATI
     """All of a file, or of what a pipe gives. What is compressed stays so.
 
     patience  seconds in which a pipe may give nothing
-    raises  OSError where it cannot be opened, as `open` does; OverBudget where it holds more than `most` bytes, or is silent
+    raises  OSError where it cannot be opened, as `open` does; OverBudget where it holds more than `most` bytes, or is silent;
+            InputError for a pointer of Git LFS
     """
     name = os.fspath(path)
     handle = os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0))
@@ -73,7 +75,10 @@ def read(path: str | os.PathLike[str], most: int = WHOLE, patience: float = PATI
                     f"{printable(path)} has {size(status.st_size)}; at most {size(most)} are read here. Make it smaller."
                 )
             with io.BufferedReader(file) as whole:  # reads on where the system gives less than was asked
-                return whole.read(status.st_size or PIECE)  # memory is taken for what is asked; files of /proc say 0
+                content = whole.read(status.st_size or PIECE)  # memory is taken for what is asked; files of /proc say 0
+            if content.startswith(POINTER):
+                raise InputError(f"{printable(path)} {stand_in(content)}")
+            return content
         return _piped(file, name, most, patience)
 
 
@@ -105,7 +110,9 @@ def text(path: str | os.PathLike[str], most: int = SETTINGS) -> str:
 
 
 def regular(path: str | os.PathLike[str], what: str = "a file") -> None:
-    """Raise InputError for a folder, a pipe or a device, where a library opens the file itself or it is read more than once."""
+    """Raise InputError for a folder, a pipe, a device or a pointer of Git LFS, where a library opens the file itself or it is
+    read more than once.
+    """
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError as error:
@@ -115,6 +122,20 @@ def regular(path: str | os.PathLike[str], what: str = "a file") -> None:
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "a device"
         raise InputError(f"{printable(path)} is {kind}, and no regular file. Give {what}.")
+    with suppress(OSError), open(path, "rb") as file:  # its reader says why it cannot be opened
+        if (start := file.read(len(POINTER))) == POINTER:
+            raise InputError(f"{printable(path)} {stand_in(start)}")
+
+
+def stand_in(start: bytes) -> str:
+    """What a file that begins with these bytes is instead of data, and the next step, as the end of a sentence; else empty."""
+    if not start:
+        return "is empty: it has no bytes. Fetch it again, or leave it out."
+    if start.startswith(POINTER):
+        return "is a pointer of Git LFS, without the content. Fetch it: git lfs pull."
+    if start[:1000].lstrip().lower().startswith((b"<!doctype html", b"<html")):
+        return "is a web page, and not the file that was to be fetched. Fetch it again."
+    return ""
 
 
 def unfolded(path: str | os.PathLike[str]) -> int:

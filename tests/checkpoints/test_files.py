@@ -374,5 +374,5 @@ def test_shards_without_an_index_and_pointers_are_named(tmp_path):
     with pytest.raises(InputError, match=r"has model-00001-of-00002\.safetensors, but no model\.safetensors\.index\.json"):
         read_weights(tmp_path)
     (tmp_path / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 9\n")
-    with pytest.raises(InputError, match=r"is a pointer of Git LFS, without the weights\. Fetch them: git lfs pull"):
+    with pytest.raises(InputError, match=r"is a pointer of Git LFS, without the content\. Fetch it: git lfs pull"):
         read_weights(tmp_path)

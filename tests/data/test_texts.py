@@ -6,6 +6,7 @@ import io
 import json
 import lzma
 import tarfile
+import zipfile
 from functools import partial
 
 import pytest
@@ -89,9 +90,16 @@ def test_an_archive_of_files_without_endings_is_texts(tmp_path):
 
 
 def test_json_that_is_not_line_by_line_is_no_plain_text(tmp_path):
-    with pytest.raises(InputError, match=r"a\.json is JSON, of which lines are read"):
+    with pytest.raises(InputError, match=r"a\.json is a \.json, which is not read\. Write one object a line"):
         list(texts([put(tmp_path / "a.json", '{"text": "one"}')]))
     assert list(texts([put(tmp_path / "notes", "one")])) == ["one"]
+
+
+def test_an_archive_of_a_repository_may_hold_pointers(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as made:
+        made.writestr("a.csv", POINTER)
+    with pytest.raises(InputError, match=r"a\.zip: a\.csv is a pointer of Git LFS"):
+        list(texts([tmp_path / "a.zip"]))
 
 
 def test_a_large_file_is_never_one_string(tmp_path):
@@ -117,12 +125,25 @@ def test_an_archive_of_a_short_name_is_an_archive(tmp_path, name, mode):
     assert list(texts(files([tmp_path / "folder"]))) == ["words"]
 
 
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
         ("a.txt", b"one\ntwo\nth\xffree\n", r"a\.txt, line 3 is not UTF-8: byte 0xff at 10\. Convert the file"),
         ("a.txt", "x" * 50 + "\n\n" + "é", None),
         ("a.txt", ("x" * 50 + "\n\n").encode() + b"\xc3", r"line 3 is not UTF-8: byte 0xc3 at 52"),
+        ("a.txt", b"one\ntw\0o\n", r"a\.txt, line 2 has a zero byte, so this is no text"),
+        ("a.csv", b"PAR1\x00\xff\x00", r"a\.csv, line 1 has a zero byte, so this is no text"),
+        ("a.csv", POINTER, r"a\.csv is a pointer of Git LFS, without the content\. Fetch it: git lfs pull"),
+        ("a.csv", "<!DOCTYPE html>\n<p>Not found", r"a\.csv is a web page, and not the file"),
+        ("a.jsonl", '[\n{"text": "one"}\n]\n', r"line 1 opens JSON of several lines, .*: jq -c '\.\[\]' FILE > NEW"),
+        (
+            "a.parquet",
+            b"PAR1",
+            r"a\.parquet is a \.parquet, which is not read\. Save it as \.csv: python -c .*read_parquet\('FILE'\)",
+        ),
         ("a.txt", " \n ", "is empty: there is no text in it"),
         ("a.txt.gz", gzip.compress(b"one" * 100, mtime=0)[:-9], r"a\.txt\.gz is damaged: .* Fetch it again"),
         ("a.txt.xz", b"no such thing", r"is damaged"),

@@ -231,7 +231,7 @@ def test_a_compressed_file_is_read_as_the_file_in_it(tmp_path):
         ("a.xyz", WATER.replace("0.7572 ", "O.7572 "), r"line 4: coordinates: expected 3 numbers, but found '0 O.7572 -0.4692'"),
         ("a.xyz", WATER.replace("H 0 0.7572 ", "H "), r"line 4: expected an element and three coordinates"),
         ("a.xyz", WATER[: WATER.rindex("H")], r"a.xyz ends after line 4, where 3 atoms should follow. The file is cut off"),
-        ("a.xyz", EXTENDED.replace("F 8", "F"), r"line 4: Properties say 9 columns, but there are 8"),
+        ("a.xyz", EXTENDED.replace("F 8", "F"), r"line 4: Properties say 9 columns, but the line of an atom has 8"),
         ("a.xyz", EXTENDED.replace("pos:R:3", "pos:R:2"), r"line 2: Properties .* have no pos:R:3"),
         ("a.xyz", EXTENDED.replace("Properties=", "Properties=b:"), r"line 2: Properties are name"),
         ("a.xyz", EXTENDED.replace("kind:I:1", "kind:I"), r"line 2: Properties are name:kind:columns"),

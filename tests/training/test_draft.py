@@ -234,6 +234,12 @@ def test_texts_in_folders_of_classes(here):
 
 def test_what_is_not_known_is_refused(here):
     (here / "a.pdf").write_text("x")
+    (here / "a.what").write_text("x")
+    (here / "shards").mkdir()
+    for i in range(2):
+        (here / "shards" / f"{i}.parquet").write_bytes(b"PAR1")
+    (here / "none.csv").write_text("a,b,label\n" + ",,\n" * 40)
+    (here / "one.conll").write_text("word O\n\n" * 40)
     (here / "empty").mkdir()
     (here / "few.csv").write_text("a,b\n1,2\n")
     (here / "not.csv").write_text('a,b\n"open,1\n')
@@ -245,9 +251,14 @@ def test_what_is_not_known_is_refused(here):
     (here / "one.png").write_bytes(b"x")
     pictures(here / "pets", each=2)
     for names, sentence in (
-        (["nowhere"], "There is no nowhere"), (["a.pdf"], "has no known ending"), (["empty"], "empty is empty"),
-        (["not.csv"], "a quotation mark is opened"), (["not.jsonl"], "line 2 is no table of names and values"),
+        (["nowhere"], "There is no nowhere"), (["a.pdf"], "is a .pdf, which is not read"), (["a.what"], "has no known ending"),
+        (["empty"], "empty is empty"),
+        (["not.csv"], "a quotation mark is opened"),
+        (["not.jsonl"], "line 2 is no table of names and values"),
         (["bad.jsonl"], "line 2"), (["bad.npz"], "bad.npz cannot be read"), (["nothing.csv"], "nothing.csv is empty"),
+        (["shards"], r"but files that end in \.parquet\. Save each as \.csv: python"),
+        (["none.csv"], r"The column label of none\.csv is empty, and it is to be predicted"),
+        (["one.conll"], r"Every word of one\.conll has the label 'O'"),
         (["few.csv"], "fewer than two are numbers or categories"),
         (["packed.csv.gz"], "packed.csv.gz is damaged"), (["one.png"], "one.png is one picture"),
         (["pets"], r"need 4 pictures .* fewer of: cat \(2\), dog \(2\)"),
@@ -363,7 +374,9 @@ def test_a_separator_that_is_not_known_and_a_comment_are_named(here):
 def test_a_folder_of_other_files_says_their_ending(here):
     (here / "set").mkdir()
     (here / "set" / "a.heic").write_bytes(b"ftyp")
-    with pytest.raises(InputError, match=r"set has no file that is read here, but files that end in \.heic\. Known"):
+    with pytest.raises(
+        InputError, match=r"set has no file that is read here, but files that end in \.heic\. Convert each to \.png\. Known"
+    ):
         look(["set"])
 
 
@@ -410,6 +423,32 @@ def test_a_table_by_any_name_and_of_any_program(here, name, how):
     draft = look([name])
     assert draft.understood[0].endswith("a class, label: bad (18), good (18).")
     opened(draft)
+
+
+def test_columns_without_a_name_and_apostrophes_around_cells_are_told(here):
+    written(here / "pandas.csv", [(str(i), f"'{text}'", label) for i, (text, label) in enumerate(SAID)], ",text,label")
+    draft = look(["pandas.csv"])
+    assert draft.understood[0].endswith("a class, label: bad (18), good (18).")
+    assert draft.understood[-1] == "Not read: 1 column without a name in the first line."
+    assert [one for one in draft.warnings if one.startswith("Every cell of text stands between apostrophes")]
+    opened(draft)
+    (here / "bars.csv").write_text("| text | label |\n|---|---|\n" + "".join(f"| {text} | {label} |\n" for text, label in SAID))
+    with pytest.raises(InputError, match="names no columns, but reads like data"):
+        look(["bars.csv"])
+
+
+def test_pictures_that_are_not_read_whole_are_told(here):
+    folder = pictures(here / "pets")
+    frames = [Image.new("RGBA", (8, 8), (i, i, i, 0)) for i in range(0, 200, 100)]
+    frames[0].save(folder / "dog" / "moves.gif", save_all=True, append_images=frames[1:])
+    (folder / "dog" / "phone.heic").write_bytes(b"heic")
+    draft = look(["pets"])
+    assert "Of 1 picture with several frames the first is read. 1 picture is transparent in places" in draft.understood[1]
+    assert draft.warnings[-1] == "1 file that ends in .heic is not read. Convert each to .png."
+    for content, said in ((b"", "is empty"), (b"<html>", "is a web page"), (b"version https://git-lfs.github.com/spec/v1", "LFS")):
+        (folder / "cat" / "000.png").write_bytes(content)
+        with pytest.raises(InputError, match=said):
+            look(["pets"])
 
 
 def test_classes_that_cannot_be_learned_are_refused(here):
@@ -524,7 +563,7 @@ def test_arrays_that_are_no_pictures_are_refused(here):
         ("c", {"images": x, "labels": y[1:]}, "has 8 labels for 9 pictures"),
         ("d", {"images": x, "labels": np.eye(9)}, r"is of shape \[9, 9\] and type float64"),
         ("e", {"images": x[0], "labels": y}, r"is of shape \[8, 8\]"), ("f", {"images": x}, "but no labels"),
-        ("g", {"images": x, "labels": y}, "Three parts need 4"),
+        ("g", {"images": x, "labels": y}, "Three parts need 4"), ("i", {"images": x[:0], "labels": y[:0]}, "it holds no picture"),
         ("h", {"images": np.array([x, 1], object), "labels": y}, "run code"),
     ):  # fmt: skip
         np.savez(f"{name}.npz", **arrays)

@@ -333,7 +333,7 @@ def test_texts_that_are_not_as_those_of_the_run_are_refused(texts, tmp_path):
         (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     (tmp_path / "bare.jsonl").write_text('{"words": "to be"}\n')
     cases = {
-        "greek.txt": "Ω", "empty.txt": "is empty", "one.txt": "has 1 token", "bytes.txt": "is not UTF-8", "a.json": "is JSON",
+        "greek.txt": "Ω", "empty.txt": "is empty", "one.txt": "has 1 token", "bytes.txt": "is not UTF-8", "a.json": "is a .json",
         "bare.jsonl": "has no text 'text'",
     }  # fmt: skip
     for name, said in cases.items():

@@ -10,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from equiscope import __version__
+from equiscope import __version__, budgets
 from equiscope.errors import InputError
 from equiscope.spec_base import read_object
 
@@ -65,19 +65,13 @@ def read_weights(folder: Path) -> Weights:
             with safe_open(path, "pt") as opened:
                 tensors = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118  # no mapping
         except (SafetensorError, OSError, RuntimeError) as error:
-            if _is_pointer(path):
-                raise InputError(f"{path} is a pointer of Git LFS, without the weights. Fetch them: git lfs pull.") from error
+            budgets.regular(path)
             raise InputError(f"{path} is damaged or incomplete ({error}). Fetch it again.") from error
         if twice := sorted(weights.keys() & tensors.keys()):
             raise InputError(f"{twice[0]} stands in two files of {folder}. Which one counts is not known: remove one.")
         weights |= tensors
         origin |= dict.fromkeys(tensors, name)
     return Weights(weights, origin)
-
-
-def _is_pointer(path: Path) -> bool:
-    """Whether a file is what Git leaves where a large one was not fetched."""
-    return path.is_file() and path.stat().st_size < 1024 and path.read_bytes().startswith(b"version https://git-lfs.github.com")
 
 
 def shards(folder: Path) -> list[str]:

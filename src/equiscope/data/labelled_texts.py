@@ -7,6 +7,7 @@ from typing import Annotated, Any, NamedTuple, Self
 import msgspec
 from msgspec import Struct
 
+from equiscope.data import other_formats
 from equiscope.data.faults import Faults
 from equiscope.data.files import find_files, member_name, sources
 from equiscope.data.groups import Groups, held_out
@@ -26,7 +27,7 @@ from equiscope.data.targets import (
     target_kind,
     target_of,
 )
-from equiscope.data.texts import TABLES, check_kind, decoded, files, is_text_file, kind_of, lines_of, members, table_rows
+from equiscope.data.texts import TABLES, decoded, files, is_text_file, kind_of, lines_of, members, table_rows
 from equiscope.errors import InputError, counted
 from equiscope.record import DataFile
 from equiscope.spec_base import Share, Size
@@ -173,7 +174,7 @@ def read(paths: Sequence[Path], config: Texts, labelled: bool = True) -> list[La
             if kind_of(name) not in TABLES:
                 text = ""
                 with faults.caught(name):
-                    check_kind(name)
+                    other_formats.check(name, kind_of(name))
                     text = decoded(content.read(), name)
                 target = Path(member_name(name)).parent.name if labelled else None
                 if labelled:

@@ -102,7 +102,9 @@ def _bytes(x: np.ndarray, where: str) -> np.ndarray:
         x = np.moveaxis(x, 1, -1)
     if x.ndim == 4 and x.shape[-1] in (1, 4):
         x = x[..., 0] if x.shape[-1] == 1 else x[..., :3]
-    if x.ndim not in (3, 4) or (x.ndim == 4 and x.shape[-1] != 3) or 0 in x.shape:
+    if x.size == 0:
+        raise InputError(f"{where} is of shape {list(x.shape)}: it holds no picture. Give an array that has some.")
+    if x.ndim not in (3, 4) or (x.ndim == 4 and x.shape[-1] != 3):
         raise InputError(
             f"{where} is of shape {list(x.shape)}. Pictures are [pictures, rows, columns], with a last axis of 3 for colour."
         )

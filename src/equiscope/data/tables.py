@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from equiscope.budgets import stand_in
 from equiscope.data.faults import Faults
 from equiscope.errors import InputError, counted, did_you_mean, sentences
 
@@ -149,6 +150,8 @@ def _missing_columns_message(name: str, columns: list[str], dialect: Dialect, ta
     missing = [column for column in wanted if column not in columns]
     usual = dialect.separator == ("\t" if tab else ",")
     how = "" if usual else f" (between {SIGNS.get(dialect.separator, repr(dialect.separator))})"
+    if stand := stand_in(columns[0].encode()):
+        return f"{name} {stand}"
     if any(is_data(column) for column in columns):
         shown = ", ".join(column[:LONG] for column in columns[:4]) or "empty"
         return (

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 from equiscope import budgets
 from equiscope.budgets import DAMAGED, OPENERS, Limited, archive, unfolded
+from equiscope.data import other_formats
 from equiscope.data.faults import SHOWN, Faults
 from equiscope.data.files import find_files, is_archive, is_hidden, open_file
 from equiscope.data.split_folders import ABOUT, no_parts
@@ -24,7 +25,6 @@ BLOCKS = (f"{TEI}p", f"{TEI}head", f"{TEI}l")
 T = TypeVar("T")
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
 ENDINGS = (".txt", ".md", ".jsonl", ".ndjson", ".csv", ".tsv", ".xml")
-UNREAD = (".xlsx", ".xls", ".ods", ".7z", ".rar", ".pdf", ".doc", ".docx", ".odt", ".epub", ".parquet", ".bin")  # no texts
 STRETCH = 2**18  # bytes that are read at once
 BETWEEN = "\n\n"  # two documents
 
@@ -179,6 +179,7 @@ def _decoded(file: Readable | io.BytesIO, name: str, stretch: int = STRETCH) -> 
         try:
             text = ends.decode(decoder.decode(content, final=not content), final=not content)
         except UnicodeDecodeError as error:
+            _check_zeros(content, name, lines, read == 0)
             before = read + len(content) - len(error.object)  # what the decoder held back comes first
             line = lines + error.object[: error.start].count(b"\n")
             wide = read == 0 and content[:2] in (b"\xff\xfe", b"\xfe\xff")  # as some programs write "Unicode"
@@ -187,13 +188,27 @@ def _decoded(file: Readable | io.BytesIO, name: str, stretch: int = STRETCH) -> 
                 f"{name}, line {line} is not UTF-8: byte {error.object[error.start]:#04x} at {before + error.start}. "
                 f"Convert the file{encoding} -t UTF-8."
             ) from error
+        if not read and content.startswith(budgets.POINTER):  # in an archive
+            raise InputError(f"{name} {budgets.stand_in(content)}")
         if not read and (order := _sixteen_bits(content)):
             raise InputError(f"{name} is UTF-16 without a mark that says so. Convert the file: iconv -f UTF-16{order} -t UTF-8.")
+        _check_zeros(content, name, lines)
         if text:
             yield text
         if not content:
             return
         read, lines = read + len(content), lines + content.count(b"\n")
+
+
+def _check_zeros(content: bytes, name: str, line: int, wide: bool = False) -> None:
+    """Raise InputError for a zero byte, as files have that are no texts. wide: not if a mark says that the text is UTF-16."""
+    place = content.find(b"\0")
+    if place >= 0 and not (wide and content[:2] in (b"\xff\xfe", b"\xfe\xff")):
+        line += content.count(b"\n", 0, place)
+        raise InputError(
+            f"{name}, line {line} has a zero byte, so this is no text, or a damaged one. "
+            "Give another file; from a text, take such bytes out: tr -d '\\000' < FILE > NEW."
+        )
 
 
 def _sixteen_bits(content: bytes) -> str:
@@ -244,19 +259,8 @@ def _documents(name: str, file: Readable, field: str, stretch: int) -> Iterator[
         for text in _rows(name, field):
             yield iter([text])
     else:
-        check_kind(name)
+        other_formats.check(name, kind_of(name))
         yield _decoded(file, name, stretch)
-
-
-def check_kind(name: str) -> None:
-    """Raise InputError for a file that is no plain text by its name."""
-    kind = kind_of(name)
-    if kind in UNREAD:
-        raise InputError(
-            f"{name} is a {kind}, which is not read. Unpack it, or give .txt, .jsonl, .csv, .tar, .zip or a folder of them."
-        )
-    if kind == ".json":
-        raise InputError(f"{name} is JSON, of which lines are read: a text an object, an object a line, in a file .jsonl.")
 
 
 def _all(file: Readable, name: str) -> bytes:
@@ -297,6 +301,11 @@ def table_rows(
 
 def parsed(line: str, where: str) -> Any:
     """A line of JSON. Raises InputError with its location."""
+    if line.strip() in ("[", "{"):
+        way = "jq -c '.[]'" if line.strip() == "[" else "jq -c ."
+        raise InputError(
+            f"{where} opens JSON of several lines, but each line is an object of its own. Write it so: {way} FILE > NEW."
+        )
     try:
         return budgets.parsed(line)
     except ValueError as error:  # also of a number with very many digits

@@ -253,7 +253,9 @@ def _encoded_source(model: Model, source: Prompts | EncoderOutput | None, texts:
     if source.tokens.x.ndim != 3:
         raise ShapeError("This source was encoded without a batch, [M]. Encode it as a batch of one: model.encode(ids[None]).")
     if len(source.tokens.x) != texts:
-        raise ShapeError(f"There are {len(source.tokens.x)} sources, but {texts} prompts. Give one prompt a source.")
+        raise ShapeError(
+            f"Each source takes one prompt, but got {counted(len(source.tokens.x), 'source')} and {counted(texts, 'prompt')}."
+        )
     return source
 
 

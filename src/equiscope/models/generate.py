@@ -87,8 +87,7 @@ def _drafted(
     sources = [None] * len(texts) if source is None else id_tensors(source, inner, "Sources", "A source")
     if len(sources) != len(texts):
         raise ShapeError(
-            f"Each source takes one prompt, but got {counted(len(sources), 'source')} and "
-            f"{counted(len(texts), 'prompt')}. Give one prompt a source."
+            f"Each source takes one prompt, but got {counted(len(sources), 'source')} and {counted(len(texts), 'prompt')}."
         )
     numbers = random_generator(seed, texts[0].device)
     return [

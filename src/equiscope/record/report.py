@@ -66,7 +66,7 @@ def summary(audit: Audit) -> str:
     others = [r for r in rows if not (r.fails or r.accepted) and r.verdict not in ("holds", "undecided")]
     parts = [f"{len(held)} of {len(rows)} statements hold"]
     failed = audit.failed
-    parts.append(f"{counted(len(failed), 'fail')}: {_names(failed)}" if failed else "nothing fails")
+    parts.append(f"{counted(len(failed), 'fails', 'fail')}: {_names(failed)}" if failed else "nothing fails")
     if audit.accepted:
         parts.append(f"{len(audit.accepted)} {'are' if len(audit.accepted) > 1 else 'is'} accepted: {_names(audit.accepted)}")
     if others:

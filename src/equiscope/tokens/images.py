@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from equiscope.budgets import PIXELS, read
+from equiscope.budgets import PIXELS, read, stand_in
 from equiscope.errors import InputError, ShapeError, printable, reason
 from equiscope.tokens.base import Tokens
 from equiscope.tokens.mixed import pack
@@ -97,25 +97,32 @@ def read_image(path: str | Path, size: Pair | None = None) -> Float[Tensor, "3 H
 
 
 def picture(content: bytes | str | Path, where: str, most: int = PIXELS) -> "Image.Image":
-    """An image from a file or its bytes, with its EXIF orientation applied.
+    """An image from a file or its bytes, with its EXIF orientation applied; of several frames the first, and `info["animated"]`.
 
     most    the largest number of pixels
     raises  InputError for an incomplete image, one with more than 8 bits per channel, or one that is too large
     """
     from PIL import Image, ImageOps
 
+    data = b""
     try:
         data = content if isinstance(content, bytes) else read(content)
+        if stand := stand_in(data):
+            raise InputError(f"{where} {stand}")
         with without_warnings(), Image.open(BytesIO(data)) as file:
             if (pixels := file.width * file.height) > most:
                 raise InputError(
                     f"{where} has {pixels / 1e6:.0f} megapixels; at most {most / 1e6:.0f} are read. Make it smaller first."
                 )
-            mode = "RGB;16" if any(";16" in str(part) for part in getattr(file, "tile", ())) else file.mode
+            mode = file.mode
+            if mode.startswith("RGB") and any(";16" in str(part) for part in getattr(file, "tile", ())):
+                mode = "RGB;16"
             file.load()
             if mode.startswith(("I", "F", "RGB;16")):
                 raise InputError(f"{where} has more than 8 bits a colour (Pillow's mode {mode}). Save it with 8 bits.")
-            return ImageOps.exif_transpose(file)
+            upright = ImageOps.exif_transpose(file)
+            upright.info["animated"] = getattr(file, "is_animated", False)
+            return upright
     except (InputError, KeyboardInterrupt, SystemExit):
         raise
     except Exception as error:  # readers of damaged images raise any exception

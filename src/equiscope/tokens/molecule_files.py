@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from equiscope.budgets import SETS
-from equiscope.errors import OverBudget
+from equiscope.errors import OverBudget, counted
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.lines import Lines
 from equiscope.tokens.points import Points
@@ -78,7 +78,10 @@ def _extended(lines: Lines, count: int, comment: str) -> Points:
         words = lines.next(f"{count} atoms").split()
         words = words[:4] if value is None else words  # further columns have no names
         if len(words) != sum(wide for _, _, wide in columns):
-            lines.fail(f"Properties say {sum(wide for _, _, wide in columns)} columns, but there are {len(words)}.")
+            number = sum(wide for _, _, wide in columns)
+            lines.fail(
+                f"Properties say {counted(number, 'column')}, but the line of an atom has {len(words)}: {' '.join(words)!r}."
+            )
         for name, kind, wide in columns:
             mine, words = words[:wide], words[wide:]
             rows[name].append([lines.element(mine[0])] if name in ELEMENTS else _cells(lines, mine, kind, name))

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from equiscope.budgets import SAMPLES, regular
+from equiscope.budgets import SAMPLES, regular, stand_in
 from equiscope.errors import InputError, ShapeError, UnknownName
 from equiscope.tokens.base import Tokens
 from equiscope.tokens.extra import needed
@@ -40,6 +40,9 @@ def read_sound(
     soundfile = needed("soundfile", "sound", "Reading a sound")
     if content is None:
         regular(path, "a WAV, FLAC, OGG or MP3 file")
+    with BytesIO(content) if content is not None else Path(path).open("rb") as file:
+        if stand := stand_in(file.read(1000)):
+            raise InputError(f"{path} {stand}")
     try:
         declared = soundfile.info(str(path) if content is None else BytesIO(content), verbose=True)
         if declared.frames > 2**60:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from equiscope.errors import InputError
+
 MUON: dict[str, Any] = {"kind": "muon", "rate": 2e-3, "muon_rate": 5e-3, "floor": 0.0, "average": 0.99}
 FINE_TUNING: dict[str, Any] = {"rate": 2e-4, "decay": 0.01, "floor": 0.0, "betas": [0.9, 0.98]}
 FEW = 10  # examples of a class: fewer are named
@@ -85,6 +87,18 @@ class RecipeDraft:
 def listed(names: list[str], most: int = 12) -> str:
     """Names with commas; of many, the first."""
     return ", ".join(names[:most]) + (f", … ({len(names)} in all)" if len(names) > most else "")
+
+
+def extent(values: Sequence[float], form: str = "g") -> str:
+    """ "3 to 27"; "3" where all values are equal."""
+    low, high = (format(value, form) for value in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
+def check_start(start: str | None, what: str) -> None:
+    """Raise InputError if a checkpoint is to be started from: these are no texts with a class or a number."""
+    if start is not None:
+        raise InputError(f"--start is for texts with a class or a number, but these are {what}. Leave it out.")
 
 
 def number_ranges(names: Sequence[str], rows: Sequence[Sequence[float]]) -> str:

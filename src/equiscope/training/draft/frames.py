@@ -18,7 +18,7 @@ from equiscope.errors import InputError, counted
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.points import read_frames
 from equiscope.training.draft import points
-from equiscope.training.draft.draft import RecipeDraft, listed, title_of
+from equiscope.training.draft.draft import RecipeDraft, extent, listed, title_of
 from equiscope.training.draft.points import ENERGY
 
 FORCES = ("forces", "force", "REF_forces", "dft_forces", "F", "gradient")
@@ -54,7 +54,7 @@ def of_files(path: Path) -> RecipeDraft:
     held = max(2, min(1000, len(molecules) // 10))
     understood = [
         f"{path} has {counted(len(molecules), 'frame')} of {counted(len(formulas), 'composition')}, of "
-        f"{_span(list(map(len, compositions)))} atoms ({', '.join(SYMBOLS[n - 1] for n in elements)}).",
+        f"{extent(list(map(len, compositions)))} atoms ({', '.join(SYMBOLS[n - 1] for n in elements)}).",
         f"Energies are called {keys['energy']}" + (f", forces {keys['forces']}." if forced else "; there are no forces."),
         why,
     ]
@@ -100,10 +100,6 @@ def of_files(path: Path) -> RecipeDraft:
         title_of(path), data, model, len(molecules) * 9 // 10 - held, 100 if small else 60, 8 if forced else 32, understood,
         optimiser, {"samples": 2}, warnings, comments, {}, example,
     )  # fmt: skip
-
-
-def _span(sizes: list[int]) -> str:
-    return str(min(sizes)) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
 
 
 @dataclass

@@ -21,6 +21,7 @@ from equiscope.training.draft.draft import (
     FINE_TUNING,
     RecipeDraft,
     class_warnings,
+    extent,
     listed,
     title_of,
     token_comments,
@@ -292,7 +293,7 @@ def _draft(
     lengths = sorted(map(len, texts))
     usual = lengths[min(len(lengths) - 1, round(0.98 * len(lengths)))]
     length = max(16, min(256, 8 * round(usual / LETTERS / 8 + 0.5)))
-    understood.append(f"They have {lengths[0]} to {lengths[-1]} characters; at most {length} tokens of each are read.")
+    understood.append(f"They have {extent(lengths)} characters; at most {length} tokens of each are read.")
     train = round(count * (1 if parted else 0.81))
     example = [texts[-1][:60]]
     data |= token_fields(start, 1000 if count < 3000 else 4000 if count < 20_000 else 8000, length)

@@ -170,9 +170,10 @@ def parts_of(labels: Sequence[str], groups: list[list[int]], share: float) -> li
                 parts[row] = part
     trained = {label for label, part in zip(labels, parts, strict=True) if part == "train"}
     if lost := sorted(set(labels) - trained):
+        named, them = (f"class {lost[0]}", "it") if len(lost) == 1 else (f"classes {listed(lost)}", "them")
         raise InputError(
-            f"All files of the class {listed(lost)} are copies of each other or of one group, so none can be learned from while "
-            "others are measured. Add others, or leave the class out."
+            f"All files of the {named} are copies of each other or of one group, so none can be learned from while others are "
+            f"measured. Add others, or leave {them} out."
         )
     return parts
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from equiscope import budgets
-from equiscope.data import find_files
+from equiscope.data import find_files, other_formats
 from equiscope.data.files import is_hidden, open_file
 from equiscope.data.frame_files import ENDINGS as FRAMES
 from equiscope.data.picture_arrays import holds_pictures
@@ -16,15 +16,9 @@ from equiscope.data.split_folders import ABOUT, part_folders, part_of
 from equiscope.data.texts import is_text_file, kind_of
 from equiscope.errors import InputError
 from equiscope.training.draft import frames, labelled, pairs, pictures, sounds, tables, texts, words
-from equiscope.training.draft.draft import NONE, ChosenColumns, RecipeDraft
+from equiscope.training.draft.draft import NONE, ChosenColumns, RecipeDraft, check_start
 
 SEVERAL = 5  # texts of each folder, where folders are classes
-UNREAD = {  # endings of data in another form -> what to do
-    **dict.fromkeys((".7z", ".rar"), "Unpack it, and name the folder."),
-    **dict.fromkeys((".parquet", ".xlsx", ".xls", ".ods", ".feather", ".arrow"), "Save it as .csv, and name that."),
-    **dict.fromkeys((".npy", ".mat", ".h5", ".hdf5", ".pkl", ".pt"), "Write its arrays with numpy.savez: images=..., labels=..."),
-    ".json": "Write one object a line, in a file .jsonl; of a list of objects: jq -c '.[]' FILE.json > FILE.jsonl.",
-}
 KINDS = {"table": "tables"}  # in a sentence
 TEXTS = (".txt", ".md", ".xml")
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".dict")
@@ -53,7 +47,9 @@ def look(names: Sequence[str], start: str | None = None, wanted: ChosenColumns =
             f"{len(paths)} files are no data set that is known: two are parallel texts, or pictures and labels as idx files. "
             "Put the files of a data set into one folder, and name that."
         )
-    return _of_one(paths[0], names[0], start, wanted)
+    draft = _of_one(paths[0], names[0], start, wanted)
+    draft.warnings += _other_formats(paths[0])
+    return draft
 
 
 def _no_columns(what: str) -> InputError:
@@ -68,9 +64,10 @@ def _of_one(path: Path, name: str, start: str | None, wanted: ChosenColumns = NO
     if path.is_file() and is_picture(path):
         raise InputError(f"{name} is one picture. Name the folder that has all of them.")
     if holds_pictures(path):
-        return _only("pictures", pictures.of_arrays(path), start)
-    if path.is_file() and (way := UNREAD.get(path.suffix.lower())):
-        raise InputError(f"{name} is a {path.suffix}, which is not read. {way}")
+        check_start(start, "pictures")
+        return pictures.of_arrays(path)
+    if path.is_file():
+        other_formats.check(name, path.suffix)
     kinds = _kinds(path)
     if not kinds:
         found = "is empty" if _is_empty(path) else _unread(path) if path.is_dir() else "has no known ending"
@@ -106,8 +103,8 @@ def _of_one(path: Path, name: str, start: str | None, wanted: ChosenColumns = NO
         return words.of_folder(path, start)
     if kind == "texts" and path.is_dir() and _has_classes(path):
         return labelled.of_folders(path, start)
-    if start is not None and kind != "table":
-        raise InputError(f"--start is for texts with a class or a number, but these are {kind}. Leave it out.")
+    if kind != "table":
+        check_start(start, kind)
     draft = {
         "pictures": pictures.of_path, "sounds": sounds.of_path, "texts": texts.of_files, "molecules": frames.of_files,
     }.get(kind)  # fmt: skip
@@ -122,13 +119,6 @@ def _parts(paths: Sequence[Path]) -> dict[str, Path]:
     """Tables whose names are those of parts, train among them; nothing for others."""
     found = {part_of(path.name.split(".")[0]): path for path in paths if path.is_file() and kind_of(path.name) in TABLES}
     return found if len(found) == len(paths) and "train" in found and "" not in found else {}
-
-
-def _only(kind: str, draft: RecipeDraft, start: str | None) -> RecipeDraft:
-    """The draft. Raises InputError if a checkpoint is to be started from, which is for texts."""
-    if start is not None:
-        raise InputError(f"--start is for texts with a class or a number, but these are {kind}. Leave it out.")
-    return draft
 
 
 def _has_classes(path: Path) -> bool:
@@ -159,7 +149,15 @@ def _is_empty(path: Path) -> bool:
 def _unread(folder: Path) -> str:
     """A sentence's end about a folder without a file that is read."""
     endings = Counter(file.suffix.lower() for file in folder.rglob("*") if file.is_file() and file.suffix)
-    return f"has no file that is read here{f', but files that end in {endings.most_common(1)[0][0]}' if endings else ''}"
+    ending = endings.most_common(1)[0][0] if endings else ""
+    way = other_formats.advice(ending)
+    return f"has no file that is read here{f', but files that end in {ending}' if ending else ''}{way and f'. {way}'}"
+
+
+def _other_formats(path: Path) -> list[str]:
+    """A sentence about the files of a folder that hold data in a form that is not read, if there are any."""
+    files = [file for file in path.rglob("*") if not is_hidden(file.relative_to(path))] if path.is_dir() else []
+    return [sentence] if (sentence := other_formats.folder_sentence(files)) else []
 
 
 def _kinds(path: Path) -> Counter[str]:

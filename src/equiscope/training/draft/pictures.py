@@ -191,12 +191,15 @@ class _Seen:
 
     def __init__(self) -> None:
         self.sizes, self.modes = Counter[tuple[int, int]](), Counter[str]()
+        self.animated = self.transparent = 0
         self._small: list[np.ndarray] = []
 
     def add(self, pictures: "Iterable[Image.Image]") -> "_Seen":
         for one in pictures:
             self.sizes[(one.height, one.width)] += 1
             self.modes[one.mode] += 1
+            self.animated += bool(one.info.get("animated"))
+            self.transparent += one.has_transparency_data
             self._small.append(np.asarray(one.convert("L").resize((SHADES, SHADES)), np.int16).ravel())
         return self
 
@@ -217,7 +220,9 @@ class _Seen:
         colour = "in colour" if self.coloured else "in shades of grey"
         if self.mixed:
             colour = f"{self.coloured} in colour and {self.modes.total() - self.coloured} in shades of grey: all are read in colour"
-        return f"The pictures have {_sizes(self.sizes)}, {colour}."
+        several = f" Of {counted(self.animated, 'picture')} with several frames the first is read." if self.animated else ""
+        clear = f" {counted(self.transparent, 'picture is', 'pictures are')} transparent in places: transparency is not read."
+        return f"The pictures have {_sizes(self.sizes)}, {colour}.{several}{clear if self.transparent else ''}"
 
 
 def _picture(pixels: np.ndarray) -> "Image.Image":

@@ -12,7 +12,7 @@ from equiscope.errors import InputError, counted
 from equiscope.tokens.elements import SYMBOLS
 from equiscope.tokens.points import read_frames
 from equiscope.training.draft import labelled
-from equiscope.training.draft.draft import MUON, RecipeDraft, class_warnings, listed, number_ranges, title_of
+from equiscope.training.draft.draft import MUON, RecipeDraft, class_warnings, extent, listed, number_ranges, title_of
 from equiscope.training.draft.listing import FEWEST, Listing
 
 ENERGY = ("energy", "energies", "REF_energy", "dft_energy", "total_energy", "E", "free_energy")  # usual names
@@ -55,7 +55,7 @@ def _draft(path: Path, columns: dict[str, Any]) -> RecipeDraft:
     sizes = [len(row.numbers) for row in rows]
     elements = sorted({n for row in rows for n in row.numbers.tolist()})
     kinds = ", ".join(SYMBOLS[n - 1] for n in elements) if rows[0].has_elements else "without elements"
-    understood = [what, f"They have {min(sizes)} to {max(sizes)} points ({kinds})."]
+    understood = [what, f"They have {extent(sizes)} points ({kinds})."]
     data |= {"test_held_out": 0.2, "held_out": 0.1} | ({} if numbers else {"smoothing": 0.1})
     understood.append("A fifth of the sets, drawn at random, is the test part; a tenth of the others chooses the weights.")
     large = max(sizes) > 64 or any(row.cell is not None for row in rows)

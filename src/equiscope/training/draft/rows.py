@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from equiscope.errors import InputError, counted
-from equiscope.training.draft.draft import RecipeDraft, class_warnings, listed, number_ranges, title_of
+from equiscope.training.draft.draft import RecipeDraft, class_warnings, extent, listed, number_ranges, title_of
 from equiscope.training.draft.labelled import are_numbers, counts_lines, few_values
 from equiscope.training.draft.table_file import CLASSES
 
@@ -53,7 +53,8 @@ def of_table(
     understood = [
         f"{path} is a table of {counted(rows, 'row')} of numbers and categories, and for each {what}.",
         f"Predicted is {target}{how}{'.' if named else '. For another one: --target NAME.'}",
-        f"Read are {counted(len(read), 'column')}: {listed([_column(name, useful[name]) for name in read])}. Leave out what is not "
+        f"{counted(len(read), 'column is', 'columns are')} read: "
+        f"{listed([_column(name, useful[name]) for name in read])}. Leave out what is not "
         "known before the answer is.",
     ]
     if unread := [name for name in columns if name not in (*names, group)]:
@@ -120,6 +121,6 @@ def _fractions(cells: Sequence[str]) -> bool:
 def _column(name: str, cells: Sequence[str]) -> str:
     there = [cell for cell in cells if cell]
     kinds = len(set(there))
-    what = f"{min(map(float, there)):g} to {max(map(float, there)):g}" if are_numbers(there) else f"{kinds} values"
+    what = extent(list(map(float, there))) if are_numbers(there) else f"{kinds} values"
     missing = f", {len(cells) - len(there)} empty" if len(there) < len(cells) else ""
     return f"{name} ({what}{missing})"

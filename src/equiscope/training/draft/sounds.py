@@ -15,7 +15,7 @@ from equiscope.data.sound_files import is_sound
 from equiscope.data.split_folders import part_folders
 from equiscope.errors import InputError, counted
 from equiscope.tokens import read_sound
-from equiscope.training.draft.draft import RecipeDraft, class_warnings, listed, title_of
+from equiscope.training.draft.draft import RecipeDraft, class_warnings, extent, listed, title_of
 from equiscope.training.draft.labelled import metadata_sentence
 from equiscope.training.draft.listing import GROUPS, Listing, named_groups, parts_of, tables_of_parts
 
@@ -101,7 +101,7 @@ def _draft(
     longest = min(10.0, max(0.5, round(usual * 2 + 0.5) / 2))
     rate = min(FAST, min(rates))
     understood.append(
-        f"They last {lengths[0]:.2g} to {lengths[-1]:.2g} s at {listed([f'{rate:,}' for rate in sorted(rates)])} samples a second; "
+        f"They last {extent(lengths, '.2g')} s at {listed([f'{rate:,}' for rate in sorted(rates)])} samples a second; "
         f"{longest:g} s are read of each."
     )
     hop = 10 if longest <= 2 else 20 if longest <= 5 else 40

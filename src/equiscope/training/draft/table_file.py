@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from equiscope.budgets import undamaged
+from equiscope.budgets import stand_in, undamaged
 from equiscope.data.faults import Faults
 from equiscope.data.files import open_file
 from equiscope.data.tables import EXCEL, Dialect, detect_dialect, is_data, quoting_hint, read_rows
@@ -27,6 +27,7 @@ class TableRows:
     """The columns and rows of a table, the line of each row, what is wrong with others, and the columns that hold lists.
 
     objects  columns that hold objects of JSON, which are no values: they are left out
+    nameless  how many columns have no name: they are left out too, such as the row numbers that pandas writes
     """
 
     names: list[str] = field(default_factory=list)
@@ -35,6 +36,7 @@ class TableRows:
     faults: Faults = field(default_factory=lambda: Faults("Correct these lines, or take them out."))
     lists: set[str] = field(default_factory=set)
     objects: set[str] = field(default_factory=set)
+    nameless: int = 0
 
 
 def read_table(path: Path) -> TableRows:
@@ -55,22 +57,25 @@ def read_table(path: Path) -> TableRows:
     if not whole:
         raise InputError(f"{path} is empty: it has no first line that names columns.")
     names = [name.strip() for name in whole[0][1]]
+    if stand := stand_in(text.encode()):
+        raise InputError(f"{path} {stand}")
+    headed = [name for name in names if name] if dialect.separator != "|" else names  # bars may frame a table of Markdown
     shown = ", ".join(repr(name[:SHOWN]) for name in names[:4])
     if names[0].startswith("#") and (any(map(is_data, names)) or any(len(row) > len(names) for _, row in whole[1:2])):
         raise InputError(f"The first line of {path} is a comment, {shown}. Take out such lines: the first names the columns.")
-    if any(map(is_data, names)):
+    if not headed or any(map(is_data, headed)):
         raise InputError(
             f"The first line of {path} names no columns, but reads like data: {shown}. Put a line of names in front, such as "
             f"{', '.join(['text', 'label', 'column3', 'column4', 'column5'][: len(names)])}."
         )
-    if Counter(names).most_common(1)[0][1] > 1:
+    if Counter(headed).most_common(1)[0][1] > 1:
         raise InputError(f"{path} has two columns of the same name in its first line: {', '.join(names)}. Rename one.")
     if len(names) == 1 and (sign := _other_separator(names[0], [row[0] for _, row in whole[1 : CHECKED + 1]])):
         raise InputError(
             f"{path} has one column, {names[0]!r}, but {sign!r} seems to stand between several. Put commas, semicolons, tabs or "
             "bars there."
         )
-    table = TableRows(names)
+    table = TableRows(headed, nameless=len(names) - len(headed))
     for line, row in whole[1:]:
         if len(row) < len(names) or any(row[len(names) :]):
             hint = f": see that {quoting_hint(dialect)}" if len(row) > len(names) else ""
@@ -79,7 +84,7 @@ def read_table(path: Path) -> TableRows:
                 f"{path}, line {line}",
             )
             continue
-        table.rows.append(dict(zip(names, row, strict=False)))
+        table.rows.append({name: cell for name, cell in zip(names, row, strict=False) if name})
         table.lines.append(line)
     return table
 

@@ -13,7 +13,7 @@ from equiscope.data.texts import decoded
 from equiscope.errors import InputError, UnknownName, counted
 from equiscope.training.draft import labelled, pairs, pictures, points, sounds, texts
 from equiscope.training.draft import rows as rows_
-from equiscope.training.draft.draft import NONE, ChosenColumns, RecipeDraft, listed, title_of
+from equiscope.training.draft.draft import NONE, ChosenColumns, RecipeDraft, check_start, listed, title_of
 from equiscope.training.draft.listing import has_ending, listing_of_table
 from equiscope.training.draft.table_file import CLASSES, PATHS, TableRows, read_table
 from equiscope.training.metadata_columns import MetadataColumns
@@ -54,6 +54,13 @@ def of_file(
             raise InputError(f"--metadata and --target name columns, but {path} is a dictionary, which has none. Leave it out.")
         return _dictionary(path)
     table = read_table(path)
+    draft = _draft(path, table, start, others, wanted)
+    return _with_remarks(draft, path, table)
+
+
+def _draft(
+    path: Path, table: TableRows, start: str | None, others: dict[str, Path] | None, wanted: ChosenColumns
+) -> RecipeDraft:  # fmt: skip
     names, rows, lines = table.names, table.rows, table.lines
     if not rows:
         table.faults.check()
@@ -66,7 +73,8 @@ def of_file(
     names = [name for name in names if name not in chosen]
     columns = {name: columns[name] for name in names}
     if (column := _files(path, columns)) is not None:
-        return _only(_of_files(path, table, columns, column, chosen, target), start)
+        check_start(start, f"files that {path} names")
+        return _of_files(path, table, columns, column, chosen, target)
     long = [name for name in names if _is_text(columns[name]) and name != target]
     few = [name for name in names if name not in long and labelled.few_values(columns[name]) and len(set(columns[name])) > 1]
     several = ""  # separates the labels of a cell
@@ -87,7 +95,8 @@ def of_file(
                 raise InputError(
                     f"--metadata names columns beside texts with a class or a number, but {path} has neither. Leave it out."
                 )
-            return _with_objects(_only(texts.of_files(path, text), start), path, table)
+            check_start(start, "texts without either")
+            return texts.of_files(path, text)
         for name in (text,) if several else (text, label):
             empty = [line for line, value in zip(lines, columns[name], strict=True) if not value.strip()]
             for line in empty:
@@ -100,7 +109,7 @@ def of_file(
         draft = labelled.of_columns(path, columns[text], text, label, classes, start, grouped, texts_of, several, chosen)
         draft.data |= {part: str(other) for part, other in (others or {}).items()}
         draft.understood += labelled.unused_columns([name for name in names if name not in (text, label, group)], "text")
-        return _with_objects(draft, path, table)
+        return draft
     table.faults.check()
     if chosen:
         raise InputError(
@@ -110,19 +119,30 @@ def of_file(
         known = next((pair for pair in PAIRS if set(pair) <= set(long)), (long[0], long[1]))
         rows_of_pairs = list(zip(columns[known[0]], columns[known[1]], strict=True))
         what = f"The columns {known[0]} and {known[1]} of {path} are pairs"
-        return _only(pairs.of_pairs(rows_of_pairs, title_of(path), what), start)
+        check_start(start, "pairs of texts")
+        return pairs.of_pairs(rows_of_pairs, title_of(path), what)
     group = next((name for name in names if _is_group(name, columns[name]) and name != target), None)
     if (whole := rows_.of_table(path, columns, group, others, target)) is not None:
-        return _only(whole, start)
+        check_start(start, "rows of numbers and categories")
+        return whole
     raise InputError(
-        f"{path} has the columns {', '.join(names)}, of which none has many different texts, and fewer than two are numbers or "
+        f"{path} has {counted(len(names), 'column')}, {', '.join(names)}, of which none has many different texts, and "
+        "fewer than two are numbers or "
         "categories. Known: texts with a class or a number, two columns of texts (pairs), one of texts to continue, and rows of "
         "numbers and categories."
     )
 
 
-def _with_objects(draft: RecipeDraft, path: Path, table: TableRows) -> RecipeDraft:
-    """The draft with a warning about columns that hold objects."""
+def _with_remarks(draft: RecipeDraft, path: Path, table: TableRows) -> RecipeDraft:
+    """The draft with what a person should know about columns: without a name, in quotation marks that are kept, or of objects."""
+    if table.nameless:
+        draft.understood.append(f"Not read: {counted(table.nameless, 'column')} without a name in the first line.")
+    quoted = [name for name in table.names if all(map(_is_quoted, cells := [row.get(name, "") for row in table.rows])) and cells]
+    if quoted:
+        draft.warnings.append(
+            f"Every cell of {listed(quoted)} stands between apostrophes, which are read as a part of it. Quotation marks of a "
+            'table are ": replace them.'
+        )
     if table.objects:
         name = min(table.objects)
         draft.warnings.append(
@@ -130,6 +150,10 @@ def _with_objects(draft: RecipeDraft, path: Path, table: TableRows) -> RecipeDra
             f"jq -c '. + .{name} | del(.{name})' {shlex.quote(str(path))} > flat.jsonl"
         )
     return draft
+
+
+def _is_quoted(cell: str) -> bool:
+    return len(cell) > 1 and cell[0] == cell[-1] == "'"
 
 
 def _check_notation(path: Path, name: str, cells: Sequence[str], lines: Sequence[int]) -> None:
@@ -231,6 +255,10 @@ def _dictionary(path: Path) -> RecipeDraft:
 def _check_label(path: Path, name: str, values: Sequence[str]) -> None:
     """Raises InputError for a column of classes that has one class, or nearly as many as examples."""
     different = len(set(values))
+    if not any(map(str.strip, values)):
+        raise InputError(
+            f"The column {name} of {path} is empty, and it is to be predicted. Fill it, or name another: --target NAME."
+        )
     if different == 1:
         raise InputError(f"Every example of {path} has the {name} {values[0]!r}. Give examples of two classes or more.")
     if not labelled.are_numbers(values):
@@ -239,12 +267,6 @@ def _check_label(path: Path, name: str, values: Sequence[str]) -> None:
             f"{counted(len(values), 'example')}. Classes need "
             "four examples or more each, on average. If these are texts to be written, call the columns source and target."
         )
-
-
-def _only(draft: RecipeDraft, start: str | None) -> RecipeDraft:
-    if start is not None:
-        raise InputError(f"--start is for texts with a class or a number, but this is the task {draft.data['task']}. Leave it out.")
-    return draft
 
 
 def _is_group(name: str, values: Sequence[str]) -> bool:

@@ -19,6 +19,7 @@ from equiscope.training.draft.draft import (
     FINE_TUNING,
     RecipeDraft,
     class_warnings,
+    extent,
     listed,
     title_of,
     token_comments,
@@ -101,11 +102,13 @@ def of_file(
     words = sum(counts.values())
     if len(rows) < 20:
         raise InputError(f"{path} has {counted(len(rows), 'text')}, too few for three parts. Give 20 or more.")
+    if len(counts) == 1:
+        raise InputError(f"Every word of {path} has the label {next(iter(counts))!r}. Give words of two labels or more.")
     understood = [
         f"{path} has {counted(len(rows), 'text')} with {counted(words, 'word')}, each with one of {counted(len(counts), 'label')}: "
         f"{listed([f'{name} ({count})' for name, count in counts.items()])}."
     ]
-    if len(counts) > 1 and WordLabels(classes=list(counts)).in_spans:
+    if WordLabels(classes=list(counts)).in_spans:
         understood.append("The labels mark spans: B- begins one, I- goes on. F1 of whole spans is measured too.")
     if twice := len(rows) - len({row.text for row in rows}):
         understood.append(f"{counted(twice, 'text occurs', 'texts occur')} again; all copies of a text are in one part.")
@@ -121,7 +124,7 @@ def of_file(
     lengths = sorted(len(row.text) for row in rows)
     usual = lengths[min(len(lengths) - 1, round(0.99 * len(lengths)))]
     length = max(16, min(512, 8 * round(usual * PIECES / 8 + 0.5)))
-    understood.append(f"They have {lengths[0]} to {lengths[-1]} words; at most {length} tokens of each are read.")
+    understood.append(f"They have {extent(lengths)} words; at most {length} tokens of each are read.")
     different = len({word for row in rows for word in row.text})
     small = different < 1000
     data |= token_fields(start, 1000 if small else 4000, length)
