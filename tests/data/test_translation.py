@@ -230,8 +230,8 @@ def test_training_pairs_that_are_too_long_are_left_out_and_counted(tmp_path):
     names = written(tmp_path, "a\nb " + "c " * 50 + "\n", "d\ne\n")
     pairs = Pairs(proverbs(train=names, validation=names, length=10), 0, tmp_path)
     assert [len(pairs.texts[part]) for part in ("train", "validation")] == [1, 2]  # what is measured stays whole
-    assert re.search("1 training pairs of more than 10 tokens .* line 2", pairs.notes[0])
-    refused(tmp_path, "No training pair has 1 tokens", train=names, validation=names, length=1)
+    assert re.search("1 training pair of more than 10 tokens .* line 2", pairs.notes[0])
+    refused(tmp_path, "No training pair has 1 token a side", train=names, validation=names, length=1)
 
 
 def test_the_same_file_on_both_sides_is_refused(tmp_path):

@@ -148,7 +148,7 @@ def test_as_a_context_it_sees_that_the_evaluation_changed_the_model():
 def test_what_cannot_be_called_is_said():
     with pytest.raises(InputError, match="Give vocab="):
         eq.guard(lambda tokens: tokens)
-    with pytest.raises(InputError, match="returned 1 numbers"):
+    with pytest.raises(InputError, match="returned 1 number\\."):
         eq.guard(lambda tokens: tokens.sum(), vocab=9)
     with pytest.raises(InputError, match="could not be called"):
         eq.guard(torch.nn.Linear(3, 3), vocab=9)

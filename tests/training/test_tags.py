@@ -132,7 +132,7 @@ def test_faults_come_all_at_once(here):
     with pytest.raises(InputError) as caught:
         TaggedTexts(Tags(train=str(here / "t.jsonl")))
     said = str(caught.value)
-    assert "line 1 has 2 words in 'tokens', but 1 labels in 'tags'." in said
+    assert "line 1 has 2 words in 'tokens', but 1 label in 'tags'." in said
     assert "line 3 has no list of words 'tags'; it has: tokens." in said
     assert "line 4 has no list of words 'tokens'; it has: words, tags." in said
 

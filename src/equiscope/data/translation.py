@@ -237,10 +237,11 @@ class Pairs:
             fits = [max(len(a), len(b)) <= most for a, b in zip(*sides, strict=True)]
             if not all(fits):
                 first = self.texts[part][fits.index(False)].where
-                left = f"{fits.count(False)} training pairs of more than {most} tokens a side are left out"
+                many = f"of more than {counted(most, 'token')} a side"
+                left = f"{counted(fits.count(False), f'training pair {many} is', f'training pairs {many} are')} left out"
                 self.notes.append(f"{left} (data.length); the first: {first}.")
             if not any(fits):
-                raise InputError(f"No training pair has {most} tokens a side or fewer. Set data.length higher.")
+                raise InputError(f"No training pair has {counted(most, 'token')} a side or fewer. Set data.length higher.")
             self.texts[part] = [pair for pair, fit in zip(self.texts[part], fits, strict=True) if fit]
             sides = [[row for row, fit in zip(side, fits, strict=True) if fit] for side in sides]
         size = self.tokenizer.size
