@@ -3,22 +3,27 @@
 import math
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 def linear(inputs: int, outputs: int, bias: bool = True) -> nn.Linear:
     """`nn.Linear` with weights from N(0, 1 / inputs), which preserve the norm of rows. Source: LeCun et al. 1998, section 4.6."""
-    layer = nn.Linear(inputs, outputs, bias, device="meta")  # on meta, because its own initialisation would consume random numbers
-    layer.weight = nn.Parameter((torch.randn(inputs, outputs) / math.sqrt(inputs)).mT.contiguous())
-    if bias:
-        layer.bias = nn.Parameter(torch.zeros(outputs))
-    return layer
+    weight = torch.randn(inputs, outputs).div_(math.sqrt(inputs)).mT.contiguous()
+    return _layer(weight, torch.zeros(outputs) if bias else None)
 
 
 def uniform(inputs: int, outputs: int, bias: bool = True) -> nn.Linear:
     """`nn.Linear` with weights and biases from U(-1 / sqrt(inputs), 1 / sqrt(inputs)), torch's default, drawn as [in, out]."""
-    layer, bound = nn.Linear(inputs, outputs, bias, device="meta"), inputs**-0.5
-    layer.weight = nn.Parameter((bound * (2 * torch.rand(inputs, outputs) - 1)).mT.contiguous())
-    if bias:
-        layer.bias = nn.Parameter(bound * (2 * torch.rand(outputs) - 1))
+    bound = inputs**-0.5
+    weight = (bound * (2 * torch.rand(inputs, outputs) - 1)).mT.contiguous()
+    return _layer(weight, bound * (2 * torch.rand(outputs) - 1) if bias else None)
+
+
+def _layer(weight: Tensor, bias: Tensor | None) -> nn.Linear:
+    """`nn.Linear` of these numbers, without its own initialisation, which would consume random numbers and takes longer."""
+    layer = nn.Linear.__new__(nn.Linear)
+    nn.Module.__init__(layer)
+    layer.out_features, layer.in_features = weight.shape
+    layer.weight = nn.Parameter(weight)
+    layer.register_parameter("bias", None if bias is None else nn.Parameter(bias))
     return layer
