@@ -159,13 +159,17 @@ def _fitted(answer: Answer, x: Any, targets: Tensor, each: bool, c: float) -> tu
     each  whether each dense feature gets unit variance; otherwise they keep their ratios, as the pixels of a picture should
     c     the inverse of the strength of the penalty
     """
-    scale, center = np.ones(x.shape[1]), np.zeros(x.shape[1])
+    used, scale, center = np.arange(x.shape[1]), np.ones(x.shape[1]), np.zeros(x.shape[1])
     if isinstance(x, np.ndarray):
         deviation = x.std(0) if each else np.full(x.shape[1], x.std())
         center, scale = x.mean(0), np.where(deviation > 1e-9, deviation, 1.0)
         x = (x - center) / scale
+    else:  # of hashed features few are there, and the penalty keeps the weights of the others at 0
+        used = np.unique(x.indices)
+        x = x[:, used]
     rows = list(_rows(answer, x, targets.numpy(), c))
-    weight = np.stack([weight for weight, _ in rows]) / scale
+    weight = np.zeros((len(rows), len(scale)))
+    weight[:, used] = np.stack([weight for weight, _ in rows]) / scale[used]
     return weight, np.array([bias for _, bias in rows]) - weight @ center
 
 
