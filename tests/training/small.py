@@ -28,7 +28,7 @@ def plain(folder: Path, **changes: Any) -> dict[str, Any]:
         "model": {"width": 16, "layers": 2, "block": {"attention": head}},
         "budget": {"steps": 12, "batch": 4},
         "optimiser": {"rate": 3e-3, "warmup": 2},
-        "evaluation": {"every": 4, "save": 3, "samples": 1},
+        "evaluation": {"every": 4, "save": 3, "samples": 0},
     }  # fmt: skip
     return merged(data, changes)
 

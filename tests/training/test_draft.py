@@ -13,7 +13,7 @@ from PIL import Image
 from equiscope.cli.new import new
 from equiscope.errors import InputError
 from equiscope.training import open_task, read_recipe
-from equiscope.training.draft import RecipeDraft, StepTime, fit_budget, look, timed, toml
+from equiscope.training.draft import RecipeDraft, StepTime, fit_budget, look, timed, timing, toml
 from equiscope.training.draft.words import columns_of
 from equiscope.training.reading import recipe
 from equiscope.training.task import size_warnings
@@ -25,6 +25,7 @@ SAMPLES = Path(__file__).parents[2] / "recipes" / "samples"
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(timing, "STEPS", 2)
     return tmp_path
 
 

@@ -195,7 +195,15 @@ def test_onednn_is_refused_where_torch_has_none(monkeypatch):
 # ------------------------------------------------------------------------------------------------------ processes
 
 
-def test_one_process_needs_neither_fabric_nor_the_checkpoints_of_many(tmp_path):
+def test_one_process_needs_neither_fabric_nor_the_checkpoints_of_many(tmp_path, monkeypatch):
+    for name in ("lightning_fabric", "torch.distributed.checkpoint"):
+        monkeypatch.setitem(sys.modules, name, None)  # an import fails
+    found, task = small(tmp_path, budget={"steps": 3})
+    assert fit(found, task, tmp_path / "run").state == "finished"
+
+
+@pytest.mark.thorough
+def test_a_process_that_trains_imports_neither_fabric_nor_the_checkpoints_of_many(tmp_path):
     code = (
         "import sys, json; from pathlib import Path; from equiscope.training import *; "
         "found = recipe(json.loads(sys.argv[1])); fit(found, open_task(found), Path(sys.argv[2])); "

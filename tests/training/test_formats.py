@@ -132,11 +132,12 @@ def language(base):
 
 
 def translation(base):
+    pairs = test_translation.PAIRS[:3]
     for side, name in enumerate(("pair.en", "pair.de")):
-        (base / name).write_text("".join(pair[side] + "\n" for pair in test_translation.PAIRS), encoding="utf-8")
+        (base / name).write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
         compressed(base / name)
-    tables(base, test_translation.PAIRS, ("source", "target"))
-    return test_translation.asked(base, budget={"steps": 2}, optimiser={"warmup": 0}).to_dict()
+    tables(base, pairs, ("source", "target"))
+    return test_translation.asked(base, 2, budget={"steps": 2}, optimiser={"warmup": 0}).to_dict()
 
 
 def files_of(kind, form, base):
@@ -162,12 +163,12 @@ class Kind:
         names = files_of(self.kind, form, self.base)
         data = dict(self.data["data"]) | {"train": names[0] if len(names) == 1 else names}
         data.pop("classes", None)
-        if self.kind == "translation":
-            data["validation"] = data["train"]
         if self.kind == "sounds":
             data |= {"pattern": None, "where": {}, "held_out": 0.2}
         if form.startswith("energies"):
             data["keys"] = dict(data["keys"]) | {"forces": "none"}
+        if self.kind == "translation":
+            data["validation"] = data["train"]
         eq.train(recipe({**self.data, "data": {name: value for name, value in data.items() if value is not None}}), folder)
         return folder
 

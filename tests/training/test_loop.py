@@ -30,7 +30,7 @@ from tests.training.small import text as small_text
 
 
 def test_a_run_writes_a_line_for_each_step_and_measures_before_the_first_and_after_the_last(tmp_path):
-    found, task = small(tmp_path)
+    found, task = small(tmp_path, evaluation={"samples": 1})
     seen = []
     made = fit(found, task, tmp_path / "run", Watcher(entry=seen.append))
     run = read_run(tmp_path / "run")
@@ -190,7 +190,7 @@ def test_compilers_that_end_with_the_signal_or_fail_are_said(tmp_path, monkeypat
 @pytest.mark.compile
 def test_compiling_is_announced_where_it_happens_and_evaluation_compiles_nothing(tmp_path, monkeypatch):
     """With a compiler that only traces, which takes no time: the batches of step 9 and later are shorter."""
-    found, task = small(tmp_path, engine={"compile": True})
+    found, task = small(tmp_path, engine={"compile": True}, evaluation={"samples": 1})
     batch, compiled = task.batch, torch.compile
 
     def shorter(step, *rest):

@@ -19,7 +19,9 @@ PAGE = ROOT / "docs" / "howto" / "data.md"
 if not PAGE.exists():
     pytest.skip("docs/ is not in the source archive", allow_module_level=True)
 RECIPES = [tomllib.loads(text) for text in re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)]
-SHORT = {"budget": {"steps": 2, "batch": 4}, "optimiser": {"warmup": 1}, "evaluation": {"samples": 1}}
+SHORT = {
+    "model": {"layers": 1}, "budget": {"steps": 2, "batch": 4}, "optimiser": {"warmup": 1}, "evaluation": {"samples": 1},
+}  # fmt: skip
 
 
 def language(folder):
@@ -32,7 +34,7 @@ def translation(folder):
     for part, count in (("train", 40), ("val", 8)):
         (folder / f"{part}.en").write_text("".join(f"house {i} is {part}\n" for i in range(count)))
         (folder / f"{part}.fr").write_text("".join(f"maison {i} est {part}\n" for i in range(count)))
-    return {"data": {"vocabulary": 300}}, ["house 3"]
+    return {"data": {"vocabulary": 300}, "model": {"encoder": {"layers": 1}}}, ["house 3"]
 
 
 def texts(folder):

@@ -71,6 +71,7 @@ def test_a_perfect_answer_is_scored_as_one(path):
     assert found["loss"] < 1e-3
 
 
+@pytest.mark.thorough  # tests/study/test_facts.py has a smaller task
 def test_a_model_learns_the_token_four_back_by_rope_and_not_without_positions():
     """One hundred steps of the recipe on small batches; measured 1.00 and 0.19."""
     accuracy = {}

@@ -49,13 +49,15 @@ def largest_difference(a: Path, b: Path) -> float:
 @pytest.mark.parametrize(
     "changes",
     [
-        {},
+        {
+            "model": {"block": {"attention": {"position": "learned"}, "norm": {"kind": "rms"}}, "tied": True},
+            "optimiser": {"kind": "muon", "average": 0.9}, "budget": {"accumulate": 2, "steps": 6},
+        },
+        pytest.param({}, marks=pytest.mark.thorough),
         pytest.param({"model": {"block": {"attention": {"position": "alibi"}}}}, marks=pytest.mark.thorough),
-        {"model": {"block": {"attention": {"position": "learned"}, "norm": {"kind": "rms"}}, "tied": True}},
-        {"optimiser": {"kind": "muon", "average": 0.9}, "budget": {"accumulate": 2}},
     ],
-    ids=["rope", "alibi", "learned and tied", "muon, average, accumulate"],
-)
+    ids=["learned and tied, muon, average, accumulate", "rope", "alibi"],
+)  # fmt: skip
 def test_runs_together_are_the_runs_apart(tmp_path, changes):
     for a, b in zip(*both_ways(tmp_path, **changes), strict=True):
         assert largest_difference(a, b) < 2e-3  # float32, 12 steps
@@ -64,7 +66,7 @@ def test_runs_together_are_the_runs_apart(tmp_path, changes):
 
 def test_pictures_of_which_only_some_seeds_mix_a_step(tmp_path):
     changes = {"data": {"augment": {"mixup": 0.5, "mix_probability": 0.5, "flip": 0.5}}, "budget": {"steps": 4}}
-    recipes = [recipe(pictures(tmp_path, **changes) | {"seed": seed}) for seed in (1, 2, 3)]
+    recipes = [recipe(pictures(tmp_path, **changes) | {"seed": seed}) for seed in (1, 2)]
     mixed = [["other" in open_task(one).batch(step).tensors for one in recipes] for step in range(4)]
     assert any(len(set(step)) == 2 for step in mixed)
     together, apart = ([tmp_path / way / str(one.seed) for one in recipes] for way in ("together", "apart"))
@@ -140,12 +142,12 @@ def test_runs_go_on_apart_from_checkpoints_together_and_are_refused_together_wit
 
 
 def test_a_seed_that_diverges_is_saved_and_the_others_go_on(tmp_path, monkeypatch):
-    recipes, tasks = several(tmp_path, seeds=(3, 4, 5))
+    recipes, tasks = several(tmp_path, seeds=(3, 4, 5), budget={"steps": 4})
     outs = [tmp_path / "runs" / str(one.seed) for one in recipes]
     good = type(tasks[1]).batch
 
     def broken(self: LanguageTask, step: int, share: int = 0, shares: int = 1) -> Batch:
-        if self.recipe.seed == 4 and step == 5:
+        if self.recipe.seed == 4 and step == 2:
             with torch.no_grad():
                 stacks[0].members[1].model.output_layer.lm_head.weight.fill_(float("nan"))
         return good(self, step, share, shares)

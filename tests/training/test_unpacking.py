@@ -10,7 +10,7 @@ import pytest
 
 from equiscope.cli.new import new
 from equiscope.errors import InputError
-from equiscope.training.draft import look_into
+from equiscope.training.draft import look_into, timing
 from equiscope.training.draft.listing import named_groups
 from tests.cli.test_cli import equi, refused  # noqa: F401
 from tests.training.test_draft import SAMPLES, opened, pictures
@@ -20,6 +20,7 @@ from tests.training.test_targets import tones
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(timing, "STEPS", 2)
     return tmp_path
 
 
