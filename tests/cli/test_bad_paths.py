@@ -73,8 +73,8 @@ def test_a_pipe_that_nobody_writes_into_is_said(here, monkeypatch, capsys, argum
     "arguments",
     [
         ("table", "sinusoidal"),
-        ("describe",),
         ("describe", "gpt2", "--json"),
+        pytest.param(("describe",), marks=pytest.mark.thorough),
         ("data",),
         ("study", "--list"),
         ("check", "--list"),

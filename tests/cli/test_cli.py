@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.explore.short import short_page  # noqa: F401
 
 import equiscope
 from equiscope.cli import main
@@ -131,6 +132,7 @@ def test_a_mistake_gives_one_sentence_and_exit_code_2(equi, words, wanted):
 
 
 # --- explore ----------------------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("short_page")
 def test_explore_prints_the_pages_data(equi):
     code, out, _ = equi("explore", "Only who can", "--position", "rope", "--heads", 2, "--causal", "--json")
     data = json.loads(out)
@@ -144,6 +146,7 @@ def test_explore_prints_the_pages_data(equi):
     )
 
 
+@pytest.mark.usefixtures("short_page")
 def test_explore_exports_one_file_and_its_notes(equi, tmp_path):
     target = tmp_path / "a page.html"
     code, out, err = equi("explore", "w " * 300, "--export", target)

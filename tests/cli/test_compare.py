@@ -11,6 +11,7 @@ from tests.cli.test_cli import equi, refused  # noqa: F401
 from tests.cli.test_train import WORDS
 
 from equiscope.cli import main
+from equiscope.comparison import job, workers
 
 pytestmark = pytest.mark.xdist_group("compare-command")
 VARY = ("--vary", "heads=1,2")
@@ -25,9 +26,17 @@ def compared(tmp_path_factory) -> Path:
     (folder / "heads.toml").write_text('question = "One or two?"\nrecipe = "words.toml"\nseeds = 1\n[vary]\nheads = [1, 2]\n')
     (folder / "odd.toml").write_text('question = "One?"\nrecipe = "words.toml"\nvarying = 1\n')
     words = ["compare", "words.toml", *VARY, "--seeds", "1", "--processes", "2", "--out", "both"]
+
+    def run_all(folder, plan, processes, tick):
+        for group in workers.left(folder, plan):
+            tick(group)
+            for one in group:
+                job.run(folder, one, plan)
+
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as answer, redirect_stderr(io.StringIO()) as errors:
         patch.chdir(folder)
         patch.setattr(sys, "argv", ["equiscope", *words])
+        patch.setattr(workers, "run_all", run_all)  # in this process
         with pytest.raises(SystemExit) as ended:
             main()
     assert not ended.value.code, errors.getvalue()

@@ -5,13 +5,14 @@ import json
 import pytest
 import torch
 from tests.cli.test_cli import equi, refused
+from tests.explore.short import short_page
 
 import equiscope as eq
 from equiscope.cli.explore import is_model
 from equiscope.models import PRESETS, Attention, Block, Spec
 from equiscope.positions import Learned
 
-__all__ = ["equi"]  # the fixture
+__all__ = ["equi", "short_page"]  # fixtures
 GPT = Spec(
     16, 50, layers=2, block=Block(Attention(heads=2, position=Learned(32), causal=True, bias=True)), outputs=50, tied=True
 )  # fmt: skip
@@ -97,6 +98,7 @@ def test_a_sentence_stays_a_sentence(sentence, tmp_path, monkeypatch):
     assert not is_model(sentence)
 
 
+@pytest.mark.usefixtures("short_page")
 def test_a_sentence_that_is_a_presets_name_says_how_the_preset_is_drawn(equi, tmp_path):
     code, _, said = equi("explore", "bert-base", "--export", tmp_path / "page.html")
     assert (code, "To draw that model: equiscope explore --model bert-base" in said) == (0, True)

@@ -4,12 +4,13 @@ import json
 
 import pytest
 from tests.cli.test_cli import equi
+from tests.explore.short import short_page
 
 from equiscope.checkpoints import save
 from equiscope.errors import InputError
 from equiscope.models import PRESETS, build, folder_of, spec_of, tiny
 
-__all__ = ["equi"]  # the fixture
+__all__ = ["equi", "short_page"]  # fixtures
 
 
 @pytest.fixture
@@ -48,6 +49,7 @@ def test_a_drawing_takes_the_preset_or_the_folder(equi, beside):
     assert preset != folder
 
 
+@pytest.mark.usefixtures("short_page")
 def test_the_name_alone_stays_a_sentence(equi, beside):
     code, out, _ = equi("explore", "gpt2", "--json")
     assert code == 0

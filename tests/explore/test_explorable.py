@@ -8,6 +8,7 @@ import re
 import msgspec
 import pytest
 import torch
+from tests.explore.short import short_page  # noqa: F401
 
 from equiscope.errors import EquiscopeError, InputError
 from equiscope.explore import LIMIT, Choice, explorable, html, write
@@ -21,6 +22,7 @@ from equiscope.record import Explorable, unpack
 from equiscope.tokens import Tokens
 
 pytestmark = pytest.mark.xdist_group("explorable")
+short = pytest.mark.usefixtures("short_page")
 
 
 @pytest.fixture(scope="module")
@@ -118,10 +120,12 @@ def test_a_page_survives_json(love):
     assert msgspec.json.decode(msgspec.json.encode(love), type=Explorable) == love
 
 
-def test_equal_requests_give_equal_pages(love):
-    assert msgspec.json.encode(explorable(Choice())) == msgspec.json.encode(love)
+@short
+def test_equal_requests_give_equal_pages():
+    assert msgspec.json.encode(explorable(Choice())) == msgspec.json.encode(explorable(Choice()))
 
 
+@short
 def test_five_hundred_words_become_the_first_with_a_note():
     content = explorable(Choice(sentence=" ".join(f"w{i}" for i in range(500))))
     assert content.words == [f"w{i}" for i in range(LIMIT)]
@@ -175,6 +179,7 @@ def test_every_offer_says_what_it_is(width):
 EVIL = "<script>alert(1)</script> </title><img src=x onerror=alert(2)> {data} &amp; \u2028"
 
 
+@short
 def test_a_sentence_stays_data_whatever_it_says(bundles):
     content = explorable(Choice(sentence=EVIL))
     text = html(content, bundles=bundles)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from tests.explore.audits import audit
 from tests.explore.runs import run as ran
+from tests.explore.short import short_page  # noqa: F401
 from tests.judges import transformers
 from torch import nn
 
@@ -105,6 +106,7 @@ def test_a_model_in_training_is_looked_at_as_in_use_and_left_in_training():
     assert not model.layers[0].dropout.training
 
 
+@pytest.mark.usefixtures("short_page")
 def test_drawings_audits_runs_and_records_have_their_pages(tmp_path):
     made = eq.build(eq.models.tiny(eq.models.PRESETS["gpt2"]()))
     run = ran()
@@ -197,6 +199,7 @@ def test_a_word_that_no_selection_has_is_refused(view):
         linked(view.content, {"token": 1}, "")
 
 
+@pytest.mark.usefixtures("short_page")
 def test_other_pages_say_what_their_link_says():
     made = eq.show(Choice("Love conquers all"), selection={"story": "slide"})
     made.selection = {"slide": "11"}
