@@ -66,7 +66,7 @@ class OutputVerdict(Struct, frozen=True, kw_only=True):
 
     name     of the output, or of a change or an engine; verdict: as of a row; error: as of a row
     decides  whether the verdict of the row follows from this output too
-    note     what this output does, in words: "reads row 0, which is padding here"
+    note     what this output does, in words: "reads position 0, which is padding"
     """
 
     name: str

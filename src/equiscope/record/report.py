@@ -168,7 +168,7 @@ def _location(audit: Audit, row: Row) -> str:
 
 
 def outputs(row: Row) -> list[str]:
-    """Every output of a row with its verdict: "pooler_output: broken (98 %), it reads row 0, which is padding here"."""
+    """Every output of a row with its verdict: "pooler_output: broken (98 %), it reads position 0, which is padding"."""
     lines = []
     for one in row.outputs:
         size = f" ({number(one.error)})" if one.verdict in ("approximate", "broken") else ""

@@ -59,14 +59,14 @@ class _Padding(Statement):
         ragged_batch = ragged(run.subject, single, (n, n // 2 + 1, 2), self.left, generator)
         batch_axes = run.subject.batch_axes(run, ragged_batch.singles[0], ragged_batch.batch)
         pairs = []
-        for row, (singles, size) in enumerate(zip(ragged_batch.singles, ragged_batch.lengths, strict=True)):
+        for index, (alone, size) in enumerate(zip(ragged_batch.singles, ragged_batch.lengths, strict=True)):
             token_rows = slice(n - size, None) if self.left else slice(0, size)
             text = f"a sequence of {size} tokens beside longer ones, padded on the {'left' if self.left else 'right'} to {n}"
             relation = SameRows(
-                slice(None), token_rows, (size, n), (0, row), batch_axes, (1, len(ragged_batch.lengths)), pooled=True
+                slice(None), token_rows, (size, n), (0, index), batch_axes, (1, len(ragged_batch.lengths)), pooled=True
             )
-            pairs.append(RunPair(singles, ragged_batch.batch, relation, text, {"size": n - size, "row": row}))
-        return pairs[1:]
+            pairs.append(RunPair(alone, ragged_batch.batch, relation, text, {"size": n - size, "row": index}))
+        return pairs[1:]  # the first sequence has no padding
 
     def simpler(self, run: Pass, pair: RunPair) -> Iterator[RunPair]:
         generator = Generator().manual_seed(run.subject.seed)
@@ -76,19 +76,19 @@ class _Padding(Statement):
         yield self.pair(run, run.inputs, 1, generator)
 
     def explain_secondary(self, run: Pass, pair: RunPair, output: str) -> str:
-        """Whether a pooled output is read at a row of padding: then it changes with the values there."""
+        """Whether a pooled output reads a position that is padding: then it changes with the values there."""
         if not isinstance(pair.transformed, Inputs):
             return ""
         size, transformed = int(pair.element["size"]), run(pair.transformed)
         n = pair.transformed.length or 0
-        for row in range(size) if self.left else range(n - size, n):
-            other = changed_tokens(pair.transformed, slice(row, row + 1), Generator().manual_seed(run.subject.seed))
+        for position in range(size) if self.left else range(n - size, n):
+            other = changed_tokens(pair.transformed, slice(position, position + 1), Generator().manual_seed(run.subject.seed))
             try:
                 if not error(transformed[output], run(other)[output]) < EXACT:
-                    return f"it reads row {row}, which is padding here"
+                    return f"it reads position {position}, which is padding"
             except ModelError:
                 return ""
-        return "it depends on where the padding is"
+        return "it depends on the amount or the place of the padding, and on no single value there"
 
     def pair(self, run: Pass, inputs: Inputs, size: int, generator: Generator) -> RunPair:
         n = inputs.length or 0
@@ -173,8 +173,8 @@ def pads_left(subject: Subject) -> bool:
 def padded(subject: Subject, inputs: Inputs, size: int, left: bool, generator: Generator) -> Inputs:
     """The inputs with `size` more rows, marked as padding: the model's padding id, or other tokens where it has none.
 
-    Positions count the tokens only. Size 0 gives the mask without padding. Rows that a given mask marks as padding count as tokens
-    here, because the outputs at padding are arbitrary.
+    Positions count the tokens only. Size 0 gives the mask without padding. A padding mask among the inputs is replaced: every
+    given row counts as a token, or else the outputs at its padding, which are arbitrary, would be compared.
     """
     if inputs.has("tokens"):
         return inputs.each(lambda t: _tokens(t, size, left, generator), "tokens")
