@@ -252,7 +252,8 @@ def _rows(alignment: Alignment, first: Fingerprints, second: Fingerprints) -> No
                     rows[other, axis] = ProjectedRows.of(b.numbers(other).movedim(axis, -1))
                 hits = [v for v in some if rows[other, axis].hold(mine[v], single)]
                 alignment.parts.update({v: other for v in hits if v not in alignment.parts})
-                if len(hits) > 1 and {tokens[v] for v in hits} == set(tokens.values()):
+                whole = len(hits) > 1 and {tokens[v] for v in hits} == set(tokens.values())
+                if whole or (len(hits) == 1 and len(b.siblings.get(other, ())) > 1):  # of one expert that this side applies to all
                     alignment.parts_back.setdefault(other, some[0])
 
 

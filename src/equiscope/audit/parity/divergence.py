@@ -98,12 +98,12 @@ class Divergence:
         numbers = sorted_numbers(t) if near else None
         if numbers is None:
             return None
+        return next((value for value, target in near if self.is_same(difference(target, numbers), value)), None)
+
+    def is_same(self, error: float, value: int) -> bool:
+        """Whether numbers with this difference from a value of B are the same up to rounding."""
         single = self.a.single or self.b.single
-        for value, target in near:
-            error = difference(target, numbers)
-            if is_rounding(error) or (single and error <= ONE_PRECISION * STORED + unit(value)):
-                return value
-        return None
+        return is_rounding(error) or (single and error <= ONE_PRECISION * STORED + self.b.unit(value))
 
     def explained_inputs(self, most: int = 12) -> list[int]:
         """Explained values before the first differing step of A, nearest first; the step itself where only B goes on from it."""

@@ -33,15 +33,16 @@ HYPOTHESES: dict[Hypothesis, str] = {  # in the order in which they are tried ->
     parameters.other_weights: "other parameters", elementwise.embedding_scale: "the scale of the embedding", norms.norm: "a norm",
     norms.norm_parameters: "the parameters of a norm", activations.activation: "an activation",
     elementwise.position_offset: "positions", sums.changed_term: "a term of a sum", rotary.rotation: "a rotary embedding",
-    rotary.of_tables: "tables of sines",
+    rotary.of_tables: "tables of sines", rotary.of_values: "a rotation",
     attention.softmax_axis: "the axis of a softmax", attention.attention: "the scores of attention",
     attention.value_heads: "the order of heads", elementwise.cap: "a soft-cap",
     norms.placement: "the placement of a norm", exchanged.fused_layout: "the layout of a fused projection",
-    elementwise.residual: "a residual", elementwise.factor: "a factor", exchanged.other_input: "what a step reads",
-    exchanged.order_of_parts: "the order of parts", transplanted.mask: "a mask", transplanted.number: "a number in the code",
-    transplanted.order: "the order of numbers", exchanged.left_out: "a step",
-    transplanted.table: "a table of integers", parameters.in_another_order: "the order of a parameter",
-    parameters.of_sibling: "the parameters of other layers",
+    elementwise.residual: "a residual", elementwise.factor: "a factor", elementwise.term: "the factor of a term",
+    exchanged.other_input: "what a step reads", exchanged.order_of_parts: "the order of parts", transplanted.mask: "a mask",
+    transplanted.number: "a number in the code", transplanted.rows: "which rows a step reads",
+    transplanted.order: "the order of numbers", exchanged.left_out: "a step", exchanged.skipped: "a block",
+    transplanted.table: "a table of integers", transplanted.constants: "constants",
+    parameters.in_another_order: "the order of a parameter", parameters.of_sibling: "the parameters of other layers",
 }  # fmt: skip
 
 

@@ -8,9 +8,10 @@ from torch import Tensor
 
 from equiscope.audit.parity.alignment import difference, is_rounding, sorted_numbers
 from equiscope.audit.parity.causes.activations import CANDIDATES
+from equiscope.audit.parity.causes.exchanged import described
 from equiscope.audit.parity.causes.finding import Finding
 from equiscope.audit.parity.causes.replayed import first_nodes, leaf_name, lookup, parameters_of, reproduces
-from equiscope.audit.parity.causes.sums import before_softmax, offset, shifts
+from equiscope.audit.parity.causes.sums import ADDITIONS, before_softmax, offset, shifts
 from equiscope.audit.parity.divergence import Divergence
 from equiscope.audit.parity.sides import MOVEMENT, Node
 
@@ -106,6 +107,37 @@ def _factor(d: Divergence, value: int) -> tuple[float, int] | None:
         if rate > 0 and abs(rate - 1) > 1e-9 and is_rounding(difference(theirs, mine * rate)):
             return rate, other
     return None
+
+
+def term(d: Divergence) -> Finding | None:
+    """In a sum of two terms of A, B multiplies one of them by another factor."""
+    for node in first_nodes(d.a, d.a_region, NEAR) if d.a.program is not None else ():
+        parts, total = [v for v in dict.fromkeys(node.inputs) if d.a.is_number(v)], d.a.numbers(node.value)
+        if node.op not in ADDITIONS or len(parts) != 2:
+            continue
+        terms = torch.stack([d.a.numbers(v).expand(total.shape).flatten() for v in parts], -1)
+        own = _rates(terms, total.flatten())
+        for other in d.b_region[:NEAR] if own is not None else ():
+            theirs = d.b.numbers(other) if d.b.is_number(other) else total[:0]
+            same = [n for n in theirs.shape if n > 1] == [n for n in total.shape if n > 1]
+            rates = _rates(terms, theirs.flatten()) if same else None
+            if rates is None or own is None:
+                continue
+            changed = [i for i in range(2) if abs(rates[i] / own[i] - 1) > 1e-9]
+            if len(changed) == 1 and reproduces(d, {node.value: (terms @ terms.new_tensor(rates)).view(total.shape)}):
+                words = in_words(rates[changed[0]] / own[changed[0]], total.shape[-1])
+                what = f"{described(d.a, parts[changed[0]])} in the sum in {node.module or 'the model'}"
+                kind = "softmax scale" if before_softmax(d.a, node.value) else "scale"
+                return Finding(
+                    kind, f"1 times {what}", f"{words} times", f"{{0}} with {words} times this term computes {{1}}'s numbers"
+                )
+    return None
+
+
+def _rates(terms: Tensor, total: Tensor) -> tuple[float, float] | None:
+    """The factors with which two terms give a total; None where none do."""
+    found = torch.linalg.lstsq(terms, total.unsqueeze(-1)).solution.squeeze(-1)
+    return (found[0].item(), found[1].item()) if is_rounding(difference(total, terms @ found)) and bool(found.all()) else None
 
 
 def in_words(rate: float, width: int) -> str:

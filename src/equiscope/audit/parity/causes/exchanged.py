@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from equiscope.audit.parity.causes.finding import Finding
-from equiscope.audit.parity.causes.replayed import first_nodes, parameters_of, reproduces
+from equiscope.audit.parity.causes.replayed import downstream, first_nodes, parameters_of, reproduces
 from equiscope.audit.parity.causes.sums import ADDITIONS, before_softmax
 from equiscope.audit.parity.divergence import Divergence
 from equiscope.audit.parity.sides import HIDDEN, MOVEMENT, Node, Side, rerun
@@ -95,6 +95,20 @@ def left_out(d: Divergence) -> Finding | None:
         if kind and same and reproduces(d, {node.value: d.a.numbers(parents[0])}, far=True):
             where = f" in {node.module}" if node.module else ""
             return Finding(kind, f"{node.op}{where}", "not there", "{0} without this step computes {1}'s numbers")
+    return None
+
+
+def skipped(d: Divergence) -> Finding | None:
+    """B's step reads a value from which A computes one more block before it goes on so."""
+    assert d.b_step is not None
+    for value in [d.alignment.back[y] for y in d.b.parents(d.b_step.value) if y in d.alignment.back] if d.whole else ():
+        later = [v for v in downstream(d.a, {value}) if v in d.a_region and d.a.maker[v].op not in MOVEMENT]
+        ends = [v for v in later if d.a.high[v].shape == d.a.high[value].shape]
+        for end in ends[:MOST]:
+            if reproduces(d, {end: d.a.high[value]}, far=True):
+                ours, theirs = (described(d.a, v) for v in (end, value))
+                evidence = "{0} with this value in its place computes {1}'s numbers"
+                return Finding("exchanged", f"{ours} is read", f"{theirs} is read in its place", evidence)
     return None
 
 
@@ -216,6 +230,23 @@ def fused_layout(d: Divergence) -> Finding | None:
                 return Finding(
                     "fused layout", f"{where}: {ours}", theirs, "{0}'s projection split in the other way gives {1}'s numbers"
                 )
+    return _order_of_split(d)
+
+
+def _order_of_split(d: Divergence) -> Finding | None:
+    """B takes the parts of a projection, of several widths, in another order."""
+    for value in d.explained_inputs():
+        for node in d.a.users.get(value, []):
+            parts = [] if node.step is None else [v for v, _ in node.step.outputs]
+            widths = [d.a.high[v].shape[-1] for v in parts]
+            if not 2 <= len(parts) <= PARTS or len(set(widths)) < 2 or sum(widths) != d.a.high[value].shape[-1]:
+                continue
+            for order in islice(permutations(range(len(parts))), 1, None):
+                taken = d.a.high[value].split([widths[i] for i in order], -1)
+                if reproduces(d, {parts[i]: t for i, t in zip(order, taken, strict=True)}):
+                    ours = f"the parts of {described(d.a, value)}, of widths {', '.join(map(str, widths))}"
+                    theirs = f"in the order {', '.join(map(str, order))}"
+                    return Finding("fused layout", ours, theirs, "{0} with the parts in this order computes {1}'s numbers")
     return None
 
 

@@ -51,8 +51,32 @@ def named(a: Tensor, b: Tensor) -> tuple[str, str, str]:
             return "padding side", f"padding on the {sides[0]}", f"padding on the {sides[1]}"
         ours, theirs = (f"{int(keys.sum())} padding keys hidden" for keys in hidden)
         return "mask", ours, theirs
+    nested = torch.equal(a & b, b) or torch.equal(a & b, a)
+    if nested and (reaches := _reaches(a | b, a & b)) is not None:
+        return "window", *(reaches if torch.equal(a & b, b) else reaches[::-1])
     ours, theirs = (f"{int((x & ~y).sum())} further pairs hidden" for x, y in ((b, a), (a, b)))
     return "mask", ours, theirs
+
+
+def _reaches(wide: Tensor, inner: Tensor) -> tuple[str, str] | None:
+    """How far each of two nested masks reaches, where beyond some distance the inner one hides most of what the wide one shows.
+
+    So it is a window although another rule shows or hides some pairs too, such as those of an image or of padding.
+    """
+    n, m = wide.shape[-2:]
+    gap, hidden, words = torch.arange(m) - torch.arange(n).unsqueeze(-1), wide & ~inner, list[tuple[str, str]]()
+    for which, distance in (("before", -gap), ("after", gap)):
+        found = distance[(hidden & (distance > 0)).any(0)] if hidden.ndim > 2 else distance[:0]
+        if found.numel():
+            near, far = int(found.min()), int(found.max())
+            lines = [distance == i for i in range(near, far + 1)]
+            if near == 1 or any(2 * int(hidden[:, line].sum()) <= int(wide[:, line].sum()) for line in lines):
+                return None
+            words.append((f"up to {far} {which}", f"up to {near - 1} {which}"))
+    if not words or bool(hidden.diagonal(0, -2, -1).any()):
+        return None
+    says = [" and ".join(dict.fromkeys(one[i] for one in words)) for i in range(2)]
+    return f"tokens {says[0]}", f"tokens {says[1]}"
 
 
 def _of_bands(a: Band, b: Band, queries: int, keys: int) -> tuple[str, str, str]:

@@ -199,25 +199,31 @@ def _both_missing(d: Divergence, solved: SolvedNorm, node: Node) -> Finding | No
 
 def _moved(d: Divergence, solved: SolvedNorm, node: Node) -> Finding | None:
     """B normalises later, behind a rotation for example: A without this norm computes the numbers before B's norm."""
-    other = _solve_at(d.b, d.b_region, d.mirrored().explained_inputs())
+    other = _solve_at(d.b, d.b_region, d.mirrored().explained_inputs()) or _of_file(d.b, d.b_region)
     if other is None or other[0].kind != solved.kind:
         return None
     before = sorted_numbers(other[0].x)
-    if before is None or _same(before, solved.x):
+    if before is None or _same(d, before, solved.x, other[0].value):
         return None
     for skipped in norm_ends(d.a, node):
         later = [v for v in downstream(d.a, {skipped.value}) if d.a.high[v].numel() == before.numel()][:NEAR]
         values = rerun(d.a, {skipped.value: solved.x.to(d.a.high[skipped.value].dtype)}, later)
-        if any(_same(before, t) for t in values.values()):
+        if any(_same(d, before, t, other[0].value) for t in values.values()):
             says = [f"{solved.kind} in {one.module or 'the model'}" for one in (node, other[1])]
             return Finding("norm placement", says[0], f"{says[1]}, later", "{0} without it computes the input of {1}'s norm")
     return None
 
 
-def _same(ordered: Tensor, t: Tensor) -> bool:
-    """Whether a tensor has these sorted numbers."""
+def _of_file(side: Side, region: list[int]) -> tuple[SolvedNorm, Node] | None:
+    """A LayerNorm of an ONNX graph, of which one precision does not show the epsilon."""
+    node = next((n for n in first_nodes(side, region, NEAR) if n.op == "LayerNormalization"), None)
+    return None if node is None else (SolvedNorm(KINDS[1], 0.0, side.numbers(node.inputs[0]), value=node.inputs[0]), node)
+
+
+def _same(d: Divergence, ordered: Tensor, t: Tensor, value: int) -> bool:
+    """Whether a tensor has the sorted numbers of this value of B."""
     numbers = sorted_numbers(t)
-    return numbers is not None and numbers.shape == ordered.shape and is_rounding(difference(ordered, numbers))
+    return numbers is not None and numbers.shape == ordered.shape and d.is_same(difference(ordered, numbers), value)
 
 
 def _is_output(d: Divergence, t: Tensor) -> bool:

@@ -17,6 +17,7 @@ from equiscope.program.program import Ref, leaves_of
 
 FURTHER = 200  # values after a change of which those of the other side are counted
 SEVERAL = 4  # steps that a change explains, where the models differ in several ways
+TENSORS = 2  # recorded tensors that a change explains then
 BEFORE = 48  # values before the divergence of which those of B may be multiples
 NEXT = 24  # values after each change in which the other side's numbers are sought
 
@@ -40,7 +41,7 @@ def reproduces(d: Divergence, changes: dict[int, Tensor], several: int = SEVERAL
         found = (
             _same_outputs(d, shaped)
             if d.whole or not d.b_region
-            else steps_explained(d, shaped) >= (several if d.b_step is not None and d.b_step.op else 1)
+            else steps_explained(d, shaped) >= (several if d.b_step is not None and d.b_step.op else min(several, TENSORS))
         )
     if found:
         d.reproducing.append(shaped)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Set
 from dataclasses import dataclass, replace
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from equiscope.audit.parity.sides import MOVEMENT, Node, Side
 
 OFFSETS = 4096  # largest offset of positions that is recognised
 PATH = 80
+NEAR = 32  # values after the divergence that may be rotated
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +98,7 @@ def of_tables(d: Divergence) -> Finding | None:
         return None
     if replayed.reproduces(d, {node.value: -d.a.high[node.value] for node in sines}, far=True):
         evidence = "{0} with its sines negated computes {1}'s numbers"
-        return Finding("rope direction", "sines as they are", "sines negated", evidence)
+        return Finding("rope direction", "sines as they are", "sines negated", evidence, *_first_rotated(d))
     others = [d.b.numbers(v).unique() for v in _frequencies_of(d.b, theirs)]
     for value in _frequencies_of(d.a, sines):
         mine = d.a.numbers(value)
@@ -106,8 +108,81 @@ def of_tables(d: Divergence) -> Finding | None:
                 continue
             if replayed.reproduces(d, {value: given[place]}, far=True):
                 a, b = (Rotation(mine, "half", 1.0, 2 * len(t), t.flip(0)) for t in (own, given))
-                return replace(named((a, a), (b, b)), evidence="{0} with {1}'s frequencies computes {1}'s numbers")
+                at_a, at_b = _first_rotated(d)
+                evidence = "{0} with {1}'s frequencies computes {1}'s numbers"
+                return replace(named((a, a), (b, b)), evidence=evidence, at_a=at_a, at_b=at_b)
     return None
+
+
+def _first_rotated(d: Divergence) -> tuple[int | None, int | None]:
+    """The first rotated value of A and of B; a rotation that only the next product shows may not be the first step."""
+    sites = _rotated(d.a, d.a_region, d.a_explained), _rotated(d.b, d.b_region, d.b_explained)
+    first, second = (found[0].value if found else None for found in sites)
+    return first, second
+
+
+def of_values(d: Divergence) -> Finding | None:
+    """A's values, rotated in other pairs or from another position, give B's numbers: also where there are no scores."""
+    sites = _rotated(d.a, d.a_region, d.a_explained)
+    if not sites:
+        return None
+    at_a, at_b = _first_rotated(d)
+    evidence = "{0} with these numbers rotated so computes {1}'s numbers"
+    for layout, depth in product(("half", "interleaved"), range(max(len(site.sources) for site in sites))):
+        changes = {s.value: s.otherwise(layout, s.sources[min(depth, len(s.sources) - 1)]) for s in sites}
+        if replayed.reproduces(d, changes, far=True):
+            width = sites[0].rotation.width
+            pairs_of = {"half": f"pairs (i, i + {width // 2})", "interleaved": "pairs (2i, 2i + 1)"}
+            other = pairs_of.pop(layout)
+            return Finding("rope layout", next(iter(pairs_of.values())), other, evidence, at_a, at_b)
+    for site, shift in product(sites, (1, -1)):
+        moved = replace(site.rotation, start=site.rotation.start + shift)
+        if replayed.reproduces(d, {site.value: site.rotated(moved, site.rotation.x)}, far=True):
+            says = [f"the first token is rotated by position {r.start}" for r in (site.rotation, moved)]
+            return Finding("rope offset", says[0], says[1], evidence, site.value, at_b)
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class RotatedValue:
+    """A value of a program that is rotated along one axis.
+
+    sources  what it is rotated from, also before it was moved, [G, N, K]
+    """
+
+    value: int
+    axis: int
+    shape: torch.Size
+    rotation: Rotation
+    sources: list[Tensor]
+
+    def otherwise(self, layout: str, x: Tensor) -> Tensor:
+        """The source rotated in the other pairs."""
+        return self.rotated(replace(self.rotation, layout=layout), x)
+
+    def rotated(self, rotation: Rotation, x: Tensor) -> Tensor:
+        """In the axes of the program."""
+        moved = torch.empty(self.shape, dtype=x.dtype).movedim(self.axis, -2)
+        return rotation.of(x).reshape(moved.shape).movedim(-2, self.axis)
+
+
+def _rotated(side: Side, region: list[int], explained: Set[int]) -> list[RotatedValue]:
+    """The values among the first ones that are rotated from explained values."""
+    found = list[RotatedValue]()
+    for value in (v for v in region[:NEAR] if side.is_number(v) and not side.high[v].is_complex()):
+        t, before = side.numbers(value), side.ancestors(value, PATH)
+        if t.ndim < 3 or t.shape[-1] < 4 or t.shape[-1] % 2 or any(one.value in before for one in found):
+            continue
+        alike = [x for x in before[:NEAR] if x in explained and side.high[x].shape == t.shape and side.is_number(x)]
+        for source, axis in product(alike, range(t.ndim - 2, 0, -1)):
+            x, y = (one.movedim(axis, -2).flatten(0, -3) for one in (side.numbers(source), t))
+            if x.shape[1] > 2 and (rotation := _between(x, y)) is not None and rotation.frequency is not None:
+                moved = [s for s in [source, *side.ancestors(source, NEAR)] if side.high[s].shape == t.shape]
+                same = [s for s in moved if side.source(s) == side.source(source)]
+                sources = [side.numbers(s).movedim(axis, -2).flatten(0, -3) for s in same]
+                found.append(RotatedValue(value, axis, t.shape, rotation, sources))
+                break
+    return found
 
 
 def _sines(side: Side) -> list[Node]:
@@ -188,7 +263,7 @@ def named(ours: tuple[Rotation, Rotation], theirs: tuple[Rotation, Rotation]) ->
         (base, factor), (other_base, other_factor) = _slow(a), _slow(b)
         if base and abs(factor - other_factor) < 1e-4 * factor and abs(base - other_base) > 1e-4 * base:
             return Finding("rope base", f"{base:.6g}, slow frequencies scaled", f"{other_base:.6g}, scaled by the same", evidence)
-    says = [f"base {_base(r)}" for r in (a, b)]
+    says = [f"base {_base(r)}" if len(a.frequency) > 2 else _rates(r) for r in (a, b)]
     return Finding("rope scaling", says[0], says[1], evidence)
 
 
@@ -204,6 +279,12 @@ def _slow(r: Rotation) -> tuple[float, float]:
     base, factor = fitted(replace(r, frequency=r.frequency[-count:]))
     first = base ** (-(len(r.frequency) - count) * 2 / r.width) if base else 0.0
     return base, factor * first
+
+
+def _rates(r: Rotation) -> str:
+    """The frequencies themselves: two of them are of any base."""
+    assert r.frequency is not None
+    return f"{' and '.join(f'{abs(x):.4g}' for x in r.frequency.tolist())} radians a position"
 
 
 def _base(r: Rotation) -> str:

@@ -31,6 +31,7 @@ SMALL = 0.05  # an epsilon is below it
 PARAMETRIC = {"leaky_relu", "elu", "celu", "softplus", "hardtanh", "threshold", "hardshrink", "softshrink"}
 SCALES = {"mul", "rmul", "div", "rdiv", "truediv", "mul_", "div_", "baddbmm"}
 FAMILY = {"softmax scale": "scale"}  # a scale of scores is a scale; an epsilon of B is none of A's scales
+TAKING = {"getitem", "select", "index_select"}
 NORMS = {"group_norm", "batch_norm", "instance_norm", "layer_norm", "rms_norm", "normalize"}
 
 
@@ -249,6 +250,76 @@ def _with(side: Side, node: Node, x: float, other: float) -> Tensor | None:
     return result if isinstance(result, Tensor) and result.shape == side.high[node.value].shape else None
 
 
+def rows(d: Divergence) -> Finding | None:
+    """A's step with other rows of a value than those that it takes, as the first token for the last one, computes B's numbers."""
+    assert d.b_step is not None
+    theirs = [d.b.numbers(v) for v in (d.b_step.value, *_moved(d.b, d.b_step)) if d.b.is_number(v)]
+    for value in (d.a_step.value, *_moved(d.a, d.a_step)):
+        node = d.a.maker.get(value)
+        if node is None or node.op not in TAKING or len(d.a.parents(value)) != 1 or not d.a.is_number(value):
+            continue
+        mine, whole = d.a.numbers(value), d.a.numbers(d.a.parents(value)[0])
+        for axis in (i for i in range(min(whole.ndim, 3)) if whole.shape[:i] + whole.shape[i + 1 :] == mine.shape):
+            of_each = whole.movedim(axis, 0)
+            for given in theirs:
+                which, taken = _rows_like(of_each, given.reshape(mine.shape), axis) if given.numel() == mine.numel() else ([], mine)
+                if which and not torch.equal(taken, mine) and reproduces(d, {value: taken}):
+                    own, source = _rows_like(of_each, mine, axis)[0], described(d.a, d.a.parents(value)[0])
+                    says = [f"{_listed(one)} of axis {axis} of {source}" for one in (own, which)]
+                    return Finding("exchanged", says[0], f"{says[1]} in their place", "{0} with these rows computes {1}'s numbers")
+    return None
+
+
+def _rows_like(whole: Tensor, rows: Tensor, axis: int) -> tuple[list[int], Tensor]:
+    """Which entries of the first axis these rows are, for each sequence of the batch, and the rows; none where they are not."""
+    gap = whole - rows
+    if axis:
+        which = gap.flatten(2).norm(dim=-1).argmin(0) if gap.ndim > 2 else gap.abs().argmin(0)
+        taken = whole[which, torch.arange(len(which))]
+    else:
+        which = gap.flatten(1).norm(dim=-1).argmin()[None]
+        taken = whole[int(which)]
+    return (which.tolist(), taken) if is_rounding(difference(rows, taken)) else ([], taken)
+
+
+def _listed(entries: list[int]) -> str:
+    return f"entry {entries[0]}" if len(set(entries)) == 1 else f"entries {', '.join(map(str, entries))}"
+
+
+def constants(d: Divergence) -> Finding | None:
+    """A with B's constants, which it adds to scores, or with its own in another order, computes B's numbers."""
+    theirs = dict.fromkeys(v for node in first_nodes(d.b, d.b_region, NEAR) for v in node.inputs if _is_constant(d.b, v))
+    evidence = "{0} with these constants computes {1}'s numbers"
+    for node in first_nodes(d.a, d.a_region, 2 * NEAR):
+        for value in (v for v in node.inputs if _is_constant(d.a, v)):
+            mine, scores = d.a.numbers(value), node.op in ADDITIONS and before_softmax(d.a, node.value)
+            ours = f"the constants that the {node.op} of {node.module or 'the model'} reads"
+            if node.op in SCALES and _is_causal(mine) and reproduces(d, {value: mine.roll(1, -2).tril(-1)}):
+                return Finding("mask", ours, "in each row those of the row before it", evidence)
+            for given in (d.b.numbers(v) for v in theirs if d.b.high[v].numel() == mine.numel()):
+                reordered = is_rounding(difference(*(t.flatten().sort().values for t in (mine, given))))
+                for t in (given, *(given.permute(p) for p in _axes(mine, given))) if scores or reordered else ():
+                    if [n for n in t.shape if n > 1] != [n for n in mine.shape if n > 1]:
+                        continue
+                    if not is_rounding(difference(mine, t.reshape(mine.shape))) and reproduces(d, {value: t}):
+                        what = "the same numbers in another order" if reordered else "other numbers"
+                        return Finding("position bias" if scores else "exchanged", ours, what, evidence)
+    return None
+
+
+def _is_causal(t: Tensor) -> bool:
+    """Whether these factors hide the later keys from each query, and no other key."""
+    square = t.ndim > 1 and t.shape[-1] == t.shape[-2] > 2
+    return square and torch.equal(t != 0, torch.ones_like(t, dtype=torch.bool).tril())
+
+
+def _is_constant(side: Side, value: int) -> bool:
+    """Whether these numbers depend on no input, are more than those of one axis, and hide nothing when they are added."""
+    if value not in side.high or value in side.moving or not side.is_number(value) or side.high[value].squeeze().ndim < 2:
+        return False
+    return bool((side.numbers(value) > HIDDEN).all())
+
+
 def order(d: Divergence) -> Finding | None:
     """A's step with the same numbers in the order in which B has them computes B's numbers."""
     found: Finding | None = None
@@ -257,10 +328,12 @@ def order(d: Divergence) -> Finding | None:
     for value, other in _explained(d):
         mine, theirs = d.a.numbers(value), d.b.numbers(other)
         for t in dict.fromkeys((theirs, *(theirs.permute(p) for p in _axes(mine, theirs)))):
-            if torch.equal(t.reshape(mine.shape), mine):
+            if d.is_same(difference(mine, t.reshape(mine.shape)), other):
                 continue
             if reproduces(d, {value: t.reshape(mine.shape)}):
                 at_a, at_b = d.a.source(value), d.b.source(other)
+                if d.is_same(difference(d.a.numbers(at_a).flatten(), d.b.numbers(at_b).flatten()), other):
+                    at_a, at_b = value, other  # the two make these numbers in one order, and move them otherwise
                 evidence = "{0} with these numbers in {1}'s order computes {1}'s numbers"
                 says = f"the numbers of {described(d.a, at_a)}", "the same numbers in another order"
                 first, second = (v if v in side.maker else None for v, side in ((at_a, d.a), (at_b, d.b)))
@@ -288,7 +361,7 @@ def _explained(d: Divergence) -> Iterator[tuple[int, int]]:
         for other in _moved(d.b, d.b_step):
             if d.a.high[value].numel() == d.b.high[other].numel() and d.a.is_number(value) and d.b.is_number(other):
                 first, second = d.a.numbers(value).flatten().sort().values, d.b.numbers(other).flatten().sort().values
-                if torch.allclose(first, second, rtol=1e-9, atol=1e-12):
+                if d.is_same(difference(second, first), other):
                     yield value, other
 
 

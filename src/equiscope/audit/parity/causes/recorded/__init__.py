@@ -1,7 +1,8 @@
 """Causes beside recorded activations, of which only the numbers are known: A is replayed with each change that people make.
 
-A change is made at one step, at all steps of its kind, and at those of one module in all layers; it is the cause if A then gives
-all recorded tensors, whichever they are: of every module, of blocks alone, from the middle on, with the output or without it.
+A change is made at one step, at all steps of its kind, and at those of one module in all layers or of one name; it is the cause
+if A then gives all recorded tensors, whichever they are: of every module, of blocks alone, from the middle on, with the output or
+without it.
 """
 
 import re
@@ -63,10 +64,12 @@ def _groups(d: Divergence, sites: Sequence[Any], r: RecordedTensors) -> Iterator
     later = [site for place, site in places if place >= start]
     near = [site for place, site in places if start <= place <= last]
     earlier = [site for place, site in places if place < start]
-    by_module: dict[str, list[Any]] = {}
+    by_module, by_name = dict[str, list[Any]](), dict[str, list[Any]]()
     for site in later:
-        by_module.setdefault(re.sub(r"\d+", "#", _node(site).module), []).append(site)
-    given = [[site] for site in near[:1]], [later], list(by_module.values()), [[site] for site in near]
+        name = re.sub(r"\d+", "#", _node(site).module)
+        by_module.setdefault(name, []).append(site)
+        by_name.setdefault(name.rpartition(".")[2], []).append(site)
+    given = [[site] for site in near[:1]], [later], list(by_module.values()), [[site] for site in near], list(by_name.values())
     shown = set[tuple[int, ...]]()
     for group in [
         *(group for groups in given for group in groups),

@@ -1,6 +1,6 @@
 """Rotary embeddings of another base, scaling, pair layout, width, direction or offset, or none."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -53,24 +53,24 @@ def _rotated_from(side: Side, y: Tensor, value: int, s: AttentionScores) -> Rota
 def rotation(r: RecordedTensors, group: list[RotarySite]) -> Finding | None:
     """B rotates its queries and keys otherwise."""
     first = group[0]
-    for other in _others(first):
-        found = r.confirmed(_change(group, *other))
+    size = first.q.x.shape[-1], first.q.width, bool(fitted(first.q)[0])
+    alike = all((s.q.x.shape[-1], s.q.width, bool(fitted(s.q)[0])) == size for s in group)
+    for others in zip(*(_others(site, alike) for site in group), strict=True):
+        found = r.confirmed(_change(group, others))
         if found is not None:
             return found
     base, factor = fitted(first.q)
     if base:
         return _of_number(r, group, base, factor)
-    return solved(r, BASES, lambda x: _change(group, *(_with(s, x, 1.0) for s in (first.q, first.k))), fitted=False)
+    return solved(r, BASES, lambda x: _change(group, [(_with(s.q, x, 1.0), _with(s.k, x, 1.0)) for s in group]), fitted=False)
 
 
 def _of_number(r: RecordedTensors, group: list[RotarySite], base: float, factor: float) -> Finding | None:
-    first = group[0]
-
     def of_base(x: float) -> ModelChange:
-        return _change(group, *(_with(s, x, factor) for s in (first.q, first.k)))
+        return _change(group, [(_with(s.q, x, factor), _with(s.k, x, factor)) for s in group])
 
     def of_factor(x: float) -> ModelChange:
-        return _change(group, *(_with(s, base, x) for s in (first.q, first.k)))
+        return _change(group, [(_with(s.q, base, x), _with(s.k, base, x)) for s in group])
 
     found = solved(r, [x for x in BASES if abs(x / base - 1) > 1e-3], of_base)
     usual = dict.fromkeys([1.0, *(factor * x for x in FACTORS), *FACTORS])
@@ -84,8 +84,8 @@ def _with(s: Rotation, base: float, factor: float) -> Rotation:
     return replace(s, frequency=s.frequency[0].sign() * base ** (-2 * steps / s.width) / factor)
 
 
-def _others(site: RotarySite) -> Iterator[tuple[Rotation, Rotation]]:
-    """Rotations that people take for A's, which have no number to find."""
+def _others(site: RotarySite, widths: bool) -> Iterator[tuple[Rotation, Rotation]]:
+    """Rotations that people take for A's, which have no number to find, with other widths or without."""
     q, k = site.q, site.k
     other = {"half": "interleaved", "interleaved": "half"}[q.layout]
     yield replace(q, layout=other), replace(k, layout=other)
@@ -100,17 +100,18 @@ def _others(site: RotarySite) -> Iterator[tuple[Rotation, Rotation]]:
         yield replace(q, start=q.start + shift), k
     size, (base, factor) = q.x.shape[-1], fitted(q)
     for width in dict.fromkeys((size, size // 2, size // 4, 3 * size // 4)):
-        if width != q.width and width >= 2 and width % 2 == 0 and base:
+        if widths and width != q.width and width >= 2 and width % 2 == 0 and base:
             steps = torch.arange(width // 2, dtype=torch.float64)
             for over in dict.fromkeys((width, q.width, size)):
                 frequency = q.frequency[0].sign() * base ** (-2 * steps / over) / factor
                 yield replace(q, width=width, frequency=frequency), replace(k, width=width, frequency=frequency)
 
 
-def _change(group: list[RotarySite], q: Rotation, k: Rotation) -> ModelChange:
-    found = named((group[0].q, group[0].k), (q, k))
+def _change(group: list[RotarySite], others: Sequence[tuple[Rotation, Rotation]]) -> ModelChange:
+    """Each attention with the rotations of its queries and keys in the place of its own."""
+    found = named((group[0].q, group[0].k), others[0])
     edits: dict[int, Edit] = {}
-    for site in group:
+    for site, (q, k) in zip(group, others, strict=True):
         s, pairs = site.attention.scores, site.attention.pairs(site.attention.side.high)
         edits[s.query_value] = _rotated(site.q, q, pairs.query_axes)
         edits[s.key_value] = _rotated(site.k, k, pairs.key_axes)
