@@ -243,7 +243,7 @@ def tables(page):
 def test_recipes_on_the_pages_are_recipes():
     whole = [shown for page in ("train.md", "finetune.md") for shown in tables(page)]
     assert [recipe(shown).title for shown in whole] == ["My text", "GPT-2 on my notes"]
-    rest = {"title": "", "model": {"width": 8}, "budget": {"steps": 1, "batch": 1}}
+    rest = {"title": "T", "model": {"width": 8}, "budget": {"steps": 1, "batch": 1}}
     parts = [recipe(rest | shown).data for page in ("data.md", "synthetic.md") for shown in tables(page)]
     assert set(map(type, parts)) == set(TASKS.values())
 

@@ -175,7 +175,7 @@ def small_form(name, **changes):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (("budget.steps=0",), "budget.steps is 0, but takes a whole number of 1 or more."),
+        (("budget.steps=0",), "budget.steps is 0, but takes a whole number from 1 to 1,000,000,000."),
         (("budget.stps=3",), "there is no field budget.stps. Did you mean steps?"),
         (("optimiser.warmup=100",), "the rate would never be reached"),
         (("model.width=7",), ""),

@@ -1,6 +1,7 @@
 """Fields: the values that each field of a recipe accepts, in words, for errors and for the reference page."""
 
 import json
+import re
 import typing
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from msgspec import inspect as types
 from equiscope.errors import did_you_mean, sentences, short_repr, suggestion
 
 LONGEST = 200  # signs of a value in a message
+LINE = r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*\Z"  # one line that is not empty
 
 
 def tables(kind: type[Struct]) -> dict[str, type[Struct]]:
@@ -31,6 +33,8 @@ def wanted(kind: Any, item: bool = False) -> str:
         return ("a whole number" if isinstance(info, types.IntType) else "a number") + _bounds(info)
     if isinstance(info, types.StrType) and info.pattern == "^[a-z]{2}$":
         return "two small letters in quotes"
+    if isinstance(info, types.StrType) and info.pattern == LINE:
+        return "one line of text in quotes that is not empty"
     if isinstance(info, types.StrType) and info.min_length:
         return "a text in quotes that is not empty"
     if isinstance(info, types.LiteralType):
@@ -99,12 +103,18 @@ def _misfits_of_table(value: dict[str, Any], some: list[type[Struct]], path: str
         if name in fields_of_table:
             yield from misfits(item, fields_of_table[name].type, item_path)
         elif name != tag and table.__struct_config__.forbid_unknown_fields:
-            yield item_path, f"there is no field {item_path}. {suggestion(name, list(fields_of_table))}"
+            yield item_path, f"there is no field {joined(path, name)}. {suggestion(name, list(fields_of_table))}"
     unknown = [name for name in value if name not in fields_of_table and name != tag]
     for name, f in fields_of_table.items():
         if f.required and name not in value and not any(did_you_mean(one, [name]) for one in unknown):  # misspelled
             item_path = f"{path}.{name}".strip(".")
             yield item_path, f"{item_path} is missing: it takes {wanted(f.type)}."
+
+
+def joined(path: str, name: str) -> str:
+    """The path of a field for messages, in quotes where TOML needs them: budget."" and budget."a b"."""
+    own = name if re.fullmatch(r"[\w-]+", name) else json.dumps(name, ensure_ascii=False)
+    return f"{path}.{own}" if path else own
 
 
 def _misfit_of_names(value: dict[str, Any], kind: Any, path: str) -> tuple[str, str]:

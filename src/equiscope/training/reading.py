@@ -38,7 +38,7 @@ from equiscope.models.spec import Attention, Block, FeedForward, InputLayer, Nor
 from equiscope.spec_base import named_fields
 from equiscope.training import fields
 from equiscope.training.field_names import deeper, matching, resolved, similar
-from equiscope.training.fields import written
+from equiscope.training.fields import joined, written
 from equiscope.training.recipe import IN_SPACE, TASKS, Data, Recipe
 
 Kind = type[ModelSpec]
@@ -78,7 +78,7 @@ def read_recipe(path: Path, changes: list[str] | None = None, small: bool = Fals
 
 def read_toml(path: Path, what: str) -> tuple[str, dict[str, Any]]:
     """The text of a TOML file and its data. Raises InputError if there is no file, or it is not TOML."""
-    name = printable(path)
+    name, text = printable(path), ""
     try:
         text = budgets.text(path)
         data = tomllib.loads(text)
@@ -93,6 +93,10 @@ def read_toml(path: Path, what: str) -> tuple[str, dict[str, Any]]:
     except RecursionError as error:
         raise InputError(f"{name} is not read: {TOO_DEEP}. Make it flat.") from error
     except ValueError as error:  # no TOML, or a number of thousands of digits
+        if not isinstance(error, InputError) and re.search(r"\r(?!\n)", text):
+            raise InputError(
+                f"{name} is not TOML: it has lines that end in a carriage return alone. Convert it: tr '\\r' '\\n' < FILE > NEW."
+            ) from error
         raise error if isinstance(error, InputError) else InputError(f"{name} is not TOML: {reason(error)}.") from error
     if too_deep(data):
         raise InputError(f"{name} is not read: {TOO_DEEP}. Make it flat.")
@@ -350,7 +354,8 @@ def _check_fields(model: dict[str, Any], fields_: dict[str, Any], kind: Kind, or
         if kind is Spec and error.path == "spec" and name in {f.name for f in dataclasses.fields(Baseline)}:
             raise InputError(f"{origin.of(path)}: {path} belongs to a baseline. Set model.baseline, or leave it out.") from error
         elsewhere = "" if did_you_mean(name, error.known) else deeper(name, kind)
-        raise InputError(f"{origin.of(path)}: there is no field {path}. {suggestion(name, error.known, elsewhere)}") from error
+        named = joined(f"model{error.path.removeprefix('spec')}", name)
+        raise InputError(f"{origin.of(path)}: there is no field {named}. {suggestion(name, error.known, elsewhere)}") from error
     except UnknownName as error:
         raise InputError(f"{origin.of(_path_to(model, error.found))}: {error}") from error
     except WrongValue as error:

@@ -6,11 +6,13 @@ import msgspec
 from msgspec import Struct, field
 
 from equiscope.data import Images, Language, Molecules, PointSets, Sounds, Synthetic, Tabular, Tags, Texts, Translation
+from equiscope.training.fields import LINE
 
 Size = Annotated[int, msgspec.Meta(ge=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
+Line = Annotated[str, msgspec.Meta(pattern=LINE)]
 Data = (  # the field `task` says which
     Language | Translation | Texts | Tags | Images | Sounds | Tabular | Molecules | PointSets | Synthetic
 )
@@ -36,8 +38,8 @@ class Budget(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=True)
                 and resumed has the minutes that were left. Such a run is not the same bit for bit when it is repeated
     """
 
-    steps: Size
-    batch: Size
+    steps: Annotated[int, msgspec.Meta(ge=1, le=10**9)]
+    batch: Annotated[int, msgspec.Meta(ge=1, le=10**6)]
     accumulate: Size = 1
     minutes: Positive | None = None
 
@@ -127,7 +129,7 @@ class Recipe(RecipeTable, frozen=True, kw_only=True, forbid_unknown_fields=True)
     engine      how the computation runs
     """
 
-    title: str
+    title: Line
     seed: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] = 0
     data: Data
     model: dict[str, Any]

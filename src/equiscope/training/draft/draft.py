@@ -1,5 +1,6 @@
 """RecipeDraft: what was understood of some data, and the recipe that follows from it."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,7 +123,7 @@ def title_of(path: Path) -> str:
     name = path.absolute().name
     for suffix in reversed(path.suffixes):
         name = name.removesuffix(suffix)
-    return name.replace("_", " ") or "data"
+    return re.sub(r"[\x00-\x1f\x7f_]", " ", name).strip() or "data"
 
 
 def token_fields(start: str | Path | None, vocabulary: int, length: int) -> dict[str, Any]:
