@@ -176,3 +176,17 @@ def test_items_of_several_sizes_are_stacked():
     layout = BatchLayout.of(one, two, 2)
     assert layout.applied(two)[""].tolist() == [[[1, 1, 1], [1, 1, 1]], [[1, 1, 1], [0, 0, 0]]]
     assert BatchLayout.of(two, two, 2) == BatchLayout()  # a pair of outputs
+
+
+@pytest.mark.parametrize("form", [torch.fft.fft, Tensor.to_sparse, lambda y: y.masked_fill(torch.eye(5, 8).bool(), -torch.inf)])
+def test_outputs_that_are_complex_sparse_or_infinite_somewhere_are_read_as_they_are(form):
+    audit = check(
+        Returns(form, False).double(),
+        X.double(),
+        properties=["deterministic", "dead-context"],
+        actions=(),
+        effort="quick",
+        proof=False,
+    )
+    assert audit["deterministic"].verdict == "holds"
+    assert audit["dead-context"].cause == "every output depends on its own token only"

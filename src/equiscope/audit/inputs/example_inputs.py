@@ -63,7 +63,7 @@ def _first_accepted(model: nn.Module, candidates: Iterator[ExampleInputs]) -> Ex
         try:
             with torch.no_grad(), _in_eval_mode(model), torch.random.fork_rng(devices=[]):
                 model(*candidate.args, **candidate.kwargs)
-        except Exception as error:  # the model's code may raise anything
+        except (Exception, SystemExit) as error:  # the model's code may raise anything
             failures.append(f"{candidate.describe()} ({one_line(error, 110)})")
             continue
         return candidate

@@ -9,7 +9,7 @@ import math
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
@@ -203,14 +203,14 @@ class Pass:
                 outputs = self.subject.select_outputs(call(self.counted_model))
             except ModelError:  # raised by the check itself
                 raise
-            except Exception as error:  # whatever the model's code raises becomes a row of the report
+            except (Exception, SystemExit) as error:  # whatever the model's code raises becomes a row of the report
                 if self.subject.gradients or "does not require grad" not in str(error):
                     raise ModelError(f"the model raised {type(error).__name__}: {_short(error)}") from error
                 outputs = None
             if outputs is None:  # it differentiates inside, for forces: leave gradients on
                 self.subject.gradients = True
                 return self.outputs_of(call, seed)
-            return {n: _numbers(t) for n, t in outputs.items()}
+            return numbers(outputs)
 
     @contextmanager
     def within(self, seed: "int | Seeds | None" = None, gradients: bool = False) -> Iterator[None]:
@@ -310,6 +310,11 @@ def _seed_torch(seed: int) -> None:
         torch.manual_seed(seed)
     else:
         torch.default_generator.manual_seed(seed)
+
+
+def numbers(outputs: Mapping[str, Tensor]) -> Outputs:
+    """The outputs as they are compared: copies on the CPU, in float64."""
+    return {n: _numbers(t) for n, t in outputs.items()}
 
 
 def _numbers(t: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from equiscope.audit.inputs.variations import batched, changed_tokens, lengthene
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
 from equiscope.audit.statements.pairs import error
 from equiscope.audit.statements.sequences.padding import mask_name, ragged
-from equiscope.audit.subject import ModelError, Outputs, Pass, Seeds, Subject, reseed, shortened
+from equiscope.audit.subject import ModelError, Outputs, Pass, Seeds, Subject, numbers, reseed, shortened
 from equiscope.audit.subject.outputs import finite
 from equiscope.audit.subject.state import equal
 from equiscope.errors import counted
@@ -250,10 +250,10 @@ def _history_effects(run: Pass) -> list[Fault]:
                 reseed(Seeds(run.subject.seed, run.subject.seed, run.subject.seed))
                 result = _refilled(tensors, inputs).call_on_itself(model) if refill else inputs.call(model)
                 returned.append(dict(run.subject.select_outputs(result)))
-                answers.append((name, {n: t.clone() for n, t in _in_float64(returned[-1]).items()}))
+                answers.append((name, numbers(returned[-1])))
             if not reused:
                 pairs = zip(answers, returned, strict=True)
-                rewritten += [name for (name, then), now in pairs if _max_error(then, _in_float64(now)) != 0]
+                rewritten += [name for (name, then), now in pairs if _max_error(then, numbers(now)) != 0]
             return result
 
         run.changed_state.clear()
@@ -283,10 +283,6 @@ def _history_effects(run: Pass) -> list[Fault]:
     return []
 
 
-def _in_float64(outputs: Outputs) -> Outputs:
-    return {n: t.detach().double().cpu() for n, t in outputs.items()}
-
-
 def _late_effects(run: Pass) -> list[Fault]:
     """Whether the output changes after many equal calls, of a model whose calls change state: a counter may act late."""
     calls = min(REPEATED, int(OPERATIONS / cost(run.model, run.inputs.batch or 1, run.inputs.length or 1)))
@@ -298,7 +294,7 @@ def _late_effects(run: Pass) -> list[Fault]:
         for _ in range(calls):
             reseed(Seeds(run.subject.seed, run.subject.seed, run.subject.seed))
             result = run.inputs.call(model)
-            errors.append(_max_error(expected, _in_float64(run.subject.select_outputs(result))))
+            errors.append(_max_error(expected, numbers(run.subject.select_outputs(result))))
         return result
 
     run.outputs_of(many)

@@ -87,7 +87,10 @@ def _influence_of(j: int, original: Outputs, changed: Outputs, axes: dict[str, t
             continue
         if not bool((a == a).all()):
             raise Undecided("the outputs are not finite")
-        differs = ((a - b).abs() > ROUNDING * a.abs().max()) if a.is_floating_point() else a != b
+        differs = a != b
+        if a.is_floating_point():  # equal infinities differ by NaN, which is no more than rounding
+            size = a.abs().masked_fill(~a.isfinite(), 0).max() if a.numel() else 0.0
+            differs = ((a - b).abs() > ROUNDING * size) | b.isnan()
         if along := axes.get(name, ()):
             others = [i for i in range(a.ndim) if i != along[0]]
             rows |= set(_any_along(differs, others).nonzero().flatten().tolist())
@@ -125,6 +128,8 @@ def _describe_reach(influences: list[Influence], n: int, causal: bool) -> str:
             "every token affects every other" if full else f"no token affects outputs more than {far} away" if far < n - 1 else ""
         )
     distance = max((max(f.rows) - f.token for f in influences if f.rows), default=0)
+    if not distance:
+        return ""
     short_of_start = [f for f in influences if f.token + distance < n - 1]
     if not short_of_start:
         return "outputs depend on all earlier tokens"
