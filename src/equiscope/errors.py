@@ -169,8 +169,9 @@ def counted(number: int, what: str, several: str = "") -> str:
 
 
 def printable(value: object, longest: int = 300) -> str:
-    """A name for messages: invalid bytes are escaped, and a very long name is truncated."""
+    """A name for messages: invalid bytes and control characters are escaped, and a very long name is truncated."""
     text = str(value).encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+    text = "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 

@@ -152,6 +152,17 @@ def test_what_cannot_be_called_is_said():
         eq.guard(lambda tokens: tokens.sum(), vocab=9)
     with pytest.raises(InputError, match="could not be called"):
         eq.guard(torch.nn.Linear(3, 3), vocab=9)
+    with pytest.raises(InputError, match="took some ids from 0 to 29 and raised on others: IndexError"):
+        eq.guard(lambda tokens: torch.ones(len(tokens)) * [3.0][len(tokens) == 5], vocab=30, longest=16)
+
+
+def test_outputs_that_are_no_numbers_are_not_passed():
+    with pytest.raises(InputError, match="Every output is NaN or infinite"):
+        eq.guard(lambda tokens: torch.full((len(tokens),), torch.nan), vocab=9)
+    scores = torch.tensor([torch.nan, *[3.0] * 15])
+    assert eq.guard(lambda tokens: scores[: len(tokens)], vocab=9, longest=16).notes == [
+        "At 1 of 16 positions every output is NaN or infinite: there a leak is not seen."
+    ]
 
 
 @pytest.mark.parametrize("name", [n if n == "XLNetLMHeadModel" else pytest.param(n, marks=pytest.mark.thorough) for n in FAIL])

@@ -16,7 +16,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from equiscope.errors import EquiscopeError, GuardFailed, InputError, Leak, counted
+from equiscope.errors import EquiscopeError, GuardFailed, InputError, Leak, counted, one_line
 from equiscope.program.boundaries import boundaries, lengths_around, positions_around, recording_sizes
 from equiscope.symmetry.inputs import LENGTHS as COUNTS
 from equiscope.symmetry.measure import shrinks
@@ -138,7 +138,15 @@ def guard(
     if not 2 <= longest <= LONGEST:
         raise InputError(f"longest is 2 to {LONGEST} tokens, but got {longest}.")
     result = Guard(model, size, not isinstance(model, nn.Module), kwargs=kwargs or {})
-    _Search(result, torch.Generator().manual_seed(seed), longest).run()
+    try:
+        _Search(result, torch.Generator().manual_seed(seed), longest).run()
+    except EquiscopeError:
+        raise
+    except (Exception, SystemExit) as error:  # an id without a row of the embedding, say
+        raise InputError(
+            f"The model took some ids from 0 to {size - 1} and raised on others: {one_line(error)}. "
+            "Give vocab=, the number of ids, or longest=, the number of tokens that it takes."
+        ) from error
     return result
 
 
@@ -162,6 +170,7 @@ class _Search:
     def run(self) -> None:
         """All measurements, from the shortest inputs to the longest."""
         longest, sequence, outputs = self._longest()
+        self._finite(outputs)
         self._repeats(sequence, outputs)
         likely, others = self._boundaries(longest)
         own = [n for n in lengths_around(likely, others) if n < longest and n not in LENGTHS][:OWN_LENGTHS] if likely else []
@@ -191,20 +200,32 @@ class _Search:
 
     def _longest(self) -> tuple[int, Tensor, Tensor]:
         """The longest input that the model takes. Raises InputError with its message where it takes none."""
-        wrong: Exception | None = None
+        wrong: BaseException | None = None
         for length in (self.longest, *(n for n in SHORTER if n < self.longest)):
             sequence = self.tokens(length)
             try:
                 return length, sequence, self.guard.outputs(sequence)
             except InputError:
                 raise
-            except Exception as error:  # the user's code: a table of positions, say
+            except (Exception, SystemExit) as error:  # the user's code: a table of positions, say
                 wrong = error
         text = " ".join(str(wrong).split())[:200]
         raise InputError(
             f"The model could not be called with ids from 0 to {self.guard.vocabulary - 1}: {type(wrong).__name__}: {text}. "
             "Give vocab=, the number of ids, and kwargs= of the call."
         ) from wrong
+
+    def _finite(self, outputs: Tensor) -> None:
+        """Raise InputError where no output is a number: NaN equals NaN, whatever it reads. Note positions without one."""
+        blank = ~outputs.isfinite().flatten(1).any(1) if outputs.ndim > 1 else ~outputs.isfinite()
+        if bool(blank.all()):
+            raise InputError(
+                "Every output is NaN or infinite, so a leak cannot be seen. Find where NaN comes from, and guard again."
+            )
+        if bool(blank.any()):
+            self.guard.notes.append(
+                f"At {int(blank.sum())} of {len(blank)} positions every output is NaN or infinite: there a leak is not seen."
+            )
 
     def _boundaries(self, longest: int) -> tuple[list[int], list[int]]:
         """Where blocks of the model end, likely and perhaps: by its constants and masks, and by two calls."""
