@@ -66,8 +66,15 @@ def test_the_destination_is_refused_before_the_work_too(here, name):
 @pytest.mark.parametrize("name", ["victim", "victim/inside", "n" * 300, "loop", "/proc/new"])
 def test_a_folder_of_results_is_refused_before_the_work(here, name):
     (here / "loop").symlink_to("loop")
-    with pytest.raises(Unwritable):
-        outputs.check_folder(name)
+    for act in (outputs.check_folder, outputs.make_folder):
+        with pytest.raises(Unwritable, match="Too many levels of symbolic links" if name == "loop" else "cannot be written"):
+            act(name)
+
+
+def test_a_folder_of_results_is_made_where_a_link_leads(here):
+    (here / "to-nowhere").symlink_to("missing/x")
+    outputs.make_folder("to-nowhere")
+    assert (here / "missing" / "x").is_dir()
 
 
 @pytest.mark.parametrize("laid", [".part", ".tmp", "~", ".swp", ".new", ".0"])

@@ -59,6 +59,8 @@ def check_folder(folder: str | os.PathLike[str], hint: str = "Choose another fol
             with suppress(FileNotFoundError):
                 os.lstat(real)  # a name that is too long is said here
             real = up
+        if os.path.islink(real):
+            os.stat(real)  # links that lead in a circle are said here
         if not os.path.isdir(real):
             named = "it" if real == os.path.realpath(folder) else printable(real)
             raise NotADirectoryError(errno.ENOTDIR, f"{named} is a file, and no folder")
@@ -104,9 +106,10 @@ def put(path: str | os.PathLike[str], content: str | bytes, patience: float = PA
 
 
 def make_folder(folder: str | os.PathLike[str], hint: str = "Choose another folder.") -> Path:
-    """Create a folder of results and its parents. Raises Unwritable where that fails."""
+    """Create a folder of results and its parents, of a link its target. Raises Unwritable where that fails."""
+    check_folder(folder, hint)
     with _sentences(folder, hint):
-        os.makedirs(folder, exist_ok=True)
+        os.makedirs(os.path.realpath(folder), exist_ok=True)
     return Path(folder)
 
 

@@ -26,7 +26,7 @@ def test_a_folder_that_holds_other_files_is_left_alone(tmp_path):
 
 def test_a_file_is_no_folder(tmp_path):
     found, task = small(tmp_path)
-    with pytest.raises(InputError, match=r"text\.txt is a file, but a run is a folder\..*--out"):
+    with pytest.raises(InputError, match=r"text\.txt cannot be written: it is a file, and no folder\. .*--out"):
         fit(found, task, tmp_path / "text.txt")
     with pytest.raises(InputError, match=r"cannot be written: Not a directory\..*--out"):
         fit(found, task, tmp_path / "text.txt" / "run")

@@ -23,7 +23,7 @@ from safetensors.torch import load
 from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor, nn
 
-from equiscope import budgets
+from equiscope import budgets, outputs
 from equiscope.errors import InputError
 from equiscope.models import Built, ModelSpec, build, spec_of
 from equiscope.record import Run, read_run
@@ -124,10 +124,8 @@ def checkpoints(run: Path, kind: str = STEPS) -> list[Path]:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a run folder. Raises InputError where another process holds it, or the folder cannot be created."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file, but a run is a folder. Choose another one with --out.")
+    outputs.make_folder(folder, "Choose another folder with --out.")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / LOCK)
         lock.acquire(timeout=0)  # a lock of the operating system: released when its process ends, also when it is killed
     except Timeout as error:

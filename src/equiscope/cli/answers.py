@@ -15,16 +15,16 @@ KINDS = (".csv", ".json", ".jsonl", ".extxyz")
 HINT = "Choose another file with --out."
 
 
-def check(path: Path) -> None:
-    """Raise InputError for a suffix that no kind of file has."""
-    if path.suffix.lower() not in KINDS:
-        raise InputError(f"--out writes {', '.join(KINDS)} by the suffix, but got {path.name}. Choose one of them.")
+def check(path: Path, frames: bool) -> None:
+    """Raise InputError for a suffix that no kind of file has. frames: whether answers may be frames of molecules."""
+    kinds = [kind for kind in KINDS if frames or kind != ".extxyz"]
+    if path.suffix.lower() not in kinds:
+        raise InputError(f"--out writes {', '.join(kinds)} by the suffix, but got {path.name!r}. Choose one of them.")
+    outputs.check(path, HINT)
 
 
 def put(path: Path, examples: Sequence[Any]) -> None:
-    """Write answered examples: name, answer, target, error, and their further values. Raises InputError for frames."""
-    if path.suffix.lower() == ".extxyz":
-        raise InputError("--out .extxyz takes the frames of `predict`. Use .csv, .json or .jsonl for an evaluation.")
+    """Write answered examples: name, answer, target, error, and their further values."""
     rows = [
         {"name": one.name, "answer": one.answer, "target": one.target, "error": one.error, **dict(one.more)} for one in examples
     ]

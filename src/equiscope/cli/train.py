@@ -76,8 +76,7 @@ def evaluate(
     run, *data = words
     other = data.pop(0) if data and (trained.find(data[0]) or verbs.is_run(Path(data[0]))) else None
     if out is not None:
-        check(out)
-        outputs.check(out, "Choose another file with --out.")
+        check(out, frames=False)
     if html is not None:
         outputs.check(html, "Choose another file with --html.")
     found = verbs.evaluate(run, data, other=other, part=part, weights="last" if last else "best")
@@ -143,15 +142,13 @@ def _matrix(classes: list[str], counts: list[list[int]]) -> list[str]:
 
 
 def predict(folder: Path, inputs: list[str], options: dict[str, Any], json: bool, out: Path | None = None) -> None:
-    from equiscope import outputs
     from equiscope.cli.answers import check, put_predictions
     from equiscope.training import load_run, load_task
     from equiscope.training.text import TextTask
 
-    if out is not None:
-        check(out)
-        outputs.check(out, "Choose another file with --out.")
     _, task = load_task(folder)
+    if out is not None:
+        check(out, frames=task.name == "molecules")
     if inputs == ["-"]:
         inputs = _lines()
     elif isinstance(task, TextTask) and task.name != "texts":
