@@ -182,8 +182,8 @@ The exit code says the same as the object:
 | `parity` | `kind` is not `precision` or `quantization`, and a row is neither `holds` nor `not applicable` nor `accepted` | else |
 | `guard` | `verdict` is `broken` | else |
 
-With exit code 2, standard error says why, and standard output is empty, unless the object was there and a file of `--html`, `--junit`,
-`--save` or `--badge` could not be written.
+With exit code 2, standard error says why, and standard output is empty, unless the object was there and a file of `--html`,
+`--junit`, `--save` or `--badge` could not be written.
 """
 RECORDS: tuple[type[Struct], ...] = (
     Audit, Row, Counterexample, OutputVerdict, Coverage, Mark, Proof, ServedModel, Parity, ParityRow, ParityStep, ParityLayer,
