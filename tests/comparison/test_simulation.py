@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
+from tests.pairwise import few
 
 from equiscope.comparison.significance import LEVEL
 
@@ -27,14 +28,18 @@ def at_most(rate: float, count: int = COUNT) -> float:
 
 @pytest.mark.parametrize("looks", [[3], [5], [4, 8], [3, 5, 8]], ids=str)
 @pytest.mark.parametrize("candidates", [2, pytest.param(5, marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("more", [{}, {"spreads": (1, 5, 1, 1, 1), "shared": 10.0}], ids=["plain", "unequal"])
+@pytest.mark.parametrize("more", few([{"spreads": (1, 5, 1, 1, 1), "shared": 10.0}, {}], 1), ids=["unequal", "plain"])
 def test_where_nothing_differs_a_difference_is_reported_as_rarely_as_promised(simulation, looks, candidates, more):
     setting = simulation.Setting(means=(0.0,) * candidates, **more)
     assert simulation.simulate(setting, looks, COUNT, seed=1).false_difference <= at_most(LEVEL)
 
 
 @pytest.mark.parametrize("looks", [[3], [4, 8]], ids=str)
-@pytest.mark.parametrize("means", [(0, 4), (0, 4, 0), pytest.param((0, 4, 0, 4, 0), marks=pytest.mark.thorough)], ids=len)
+@pytest.mark.parametrize(
+    "means",
+    [(0, 4, 0), pytest.param((0, 4), marks=pytest.mark.thorough), pytest.param((0, 4, 0, 4, 0), marks=pytest.mark.thorough)],
+    ids=len,
+)
 def test_a_difference_of_the_smallest_effect_is_rarely_called_equivalent(simulation, looks, means):
     rates = simulation.simulate(simulation.Setting(means=means, smallest_effect=4.0), looks, COUNT, seed=2)
     assert rates.false_equivalence <= at_most(LEVEL / 2)

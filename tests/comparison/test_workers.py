@@ -101,25 +101,22 @@ def test_a_list_of_commands_gives_the_same_runs(alone, tmp_path):
     assert workers.write_job_list(tmp_path / "compared", made).read_text().count("\n") == 1, "what is done is not listed again"
 
 
-def test_a_comparison_that_is_killed_goes_on_where_it_was(alone, tmp_path):
+def test_a_job_that_is_killed_goes_on_where_it_was(alone, tmp_path):
     made = plan(tmp_path, TWO, (1,))
     folder = tmp_path / "compared"
     first, second = made.jobs()
     shutil.copytree(alone / second.folder, folder / second.folder)  # done, so that the first is trained alone
-    code = (
-        "import sys; from pathlib import Path; from equiscope.comparison import plan, workers; "
-        "folder = Path(sys.argv[1]); workers.run_all(folder, plan.read_plan(folder))"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code, str(folder)], start_new_session=True)
+    process = subprocess.Popen(workers.command(folder, (first,)))
     place = folder / first.folder
     for _ in range(1200):
         if (place / "checkpoints").exists() and any((place / "checkpoints").iterdir()):
             break
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
     process.wait()
     assert not job.done(folder, first)
-    workers.run_all(folder, read_plan(folder))
+    assert workers.left(folder, read_plan(folder)) == [(first,)]
+    job.run(folder, first)
     assert bits(folder, made) == bits(alone, made)
 
 

@@ -87,7 +87,10 @@ def named(case):
     return " ".join([*parts, *(f"{k}={case[k]}" for k in ("cap", "causal", "window", "kv_heads", "qk_norm") if case[k])])
 
 
-cases = pytest.mark.parametrize("case", CASES, ids=named)
+def cases(first):
+    """Every third case, from this one on; the others are thorough. Tests that begin at 0, 1 and 2 have every case together."""
+    some = [case if i % 3 == first else pytest.param(case, marks=pytest.mark.thorough) for i, case in enumerate(CASES)]
+    return pytest.mark.parametrize("case", some, ids=named)
 
 
 def spec(case, **more):
@@ -104,12 +107,15 @@ def tokens(case, texts=(0, 0, 0, 0, 1, 1)):
 def test_all_pairs_meet():
     for a, b in itertools.combinations(FACTORS, 2):
         assert {(id(c[a]), id(c[b])) for c in CASES} >= {(id(x), id(y)) for x in FACTORS[a] for y in FACTORS[b]}
+        assert all(
+            {id(case[name]) for case in CASES[first::3]} == set(map(id, FACTORS[name])) for first in (0, 1) for name in (a, b)
+        )
     assert {type(score) for score in FACTORS["score"]} == set(SCORES)
     said = {type(part) for mask in FACTORS["mask"] for part in mask.modules()}
     assert set(MASKS) <= said
 
 
-@cases
+@cases(2)
 def test_a_spec_survives_json(case):
     made = spec(case)
     again = eq.Spec.of(json.loads(made.to_json()))
@@ -118,7 +124,7 @@ def test_a_spec_survives_json(case):
     assert str(eq.build(again)) == str(eq.build(made))
 
 
-@cases
+@cases(0)
 def test_a_cache_gives_what_the_full_pass_gives_or_is_refused(case):
     model, text = randomised(eq.build(spec(case))), tokens(case)
     if not spec(case).blocks[0].attention.joint_mask.is_causal:
@@ -172,7 +178,7 @@ def test_a_static_cache_gives_the_same(mask, score):
     assert relative_error(torch.cat(found, 1), model(ids)) < ROUNDING
 
 
-@cases
+@cases(1)
 def test_what_is_derived_is_what_is_measured(case):
     text, made = tokens(case, (0,) * LENGTH), randomised(eq.build(spec(case)))
     attention, ranks = made.spec.blocks[0].attention, torch.arange(LENGTH)
@@ -186,7 +192,7 @@ def test_what_is_derived_is_what_is_measured(case):
         assert verdict == "holds" if claim.holds else idle or verdict in ("broken", "approximate"), f"{claim}, {verdict}"
 
 
-@cases
+@cases(0)
 def test_parameters_and_multiply_adds_are_those_of_the_built_model(case):
     made = spec(case, backend="eager")
     said, model = eq.describe(made, LENGTH), eq.build(made)
@@ -197,7 +203,7 @@ def test_parameters_and_multiply_adds_are_those_of_the_built_model(case):
     assert 0 <= counter.get_total_flops() // 2 - said.multiply_adds <= counts
 
 
-@cases
+@cases(1)
 def test_every_way_to_compute_gives_the_same(case):
     one = randomised(eq.build(spec(case, backend="eager")))
     for backend in ("auto", "chunked"):

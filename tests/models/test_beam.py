@@ -4,7 +4,7 @@ import pytest
 import torch
 from tests.checkpoints.test_parity import ids
 from tests.models.test_generate_pairs import paired
-from tests.pairwise import pairwise
+from tests.pairwise import each_value
 
 from equiscope.errors import InputError
 from equiscope.models import Sampling, generate
@@ -54,7 +54,7 @@ def likely_ends(ours, name):
     return [int(first[3]), int(second[5])]
 
 
-@pairwise(
+@each_value(
     pytest.mark.parametrize("ends", [False, True], ids=["no end", "ends"]),
     pytest.mark.parametrize(
         ("early", "penalty"), [(False, 0.6), (False, 1.0), (False, 2.0), (True, 1.0), ("never", 2.0), ("never", -1.0)], ids=str

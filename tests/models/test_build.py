@@ -172,7 +172,7 @@ def compiler():
 
 @pytest.mark.compile
 @pytest.mark.usefixtures("compiler")
-@pytest.mark.parametrize("scheme", [s if i % 10 == 0 else thorough(s) for i, s in enumerate(LISTED)], ids=title)
+@pytest.mark.parametrize("scheme", [s if i % 20 == 0 else thorough(s) for i, s in enumerate(LISTED)], ids=title)
 def test_a_model_is_captured_as_one_graph_and_gives_the_same(scheme):
     """The "eager" backend runs the captured graph as it is: what may fail is the capture, and that is quick."""
     made, x = eq.build(spec(scheme)), at_home(scheme, torch.randn(2, 6, WIDTH))
@@ -194,6 +194,7 @@ def test_every_read_out_is_captured_with_padding(readout):
 
 
 @pytest.mark.compile
+@pytest.mark.thorough  # tests/training/test_engine.py compiles a step
 @pytest.mark.usefixtures("compiler")
 def test_the_default_compiler_gives_the_same_with_and_without_watching_afterwards():
     made, x = eq.build(replace(spec(Rope()), layers=1)), torch.randn(2, 6, WIDTH)  # C++ is compiled for each layer

@@ -8,7 +8,7 @@ import torch
 from tests.checkpoints.test_parity import CONFIGS, PAIRED, ids, peer
 from tests.drawn import LISTED, title
 from tests.models.test_generate_pairs import begin, paired
-from tests.pairwise import pairwise
+from tests.pairwise import each_value, few
 
 import equiscope as eq
 from equiscope.attention import Window
@@ -53,7 +53,7 @@ def test_it_answers_as_the_model_for_every_family(name, tmp_path):
     assert relative_error(answers(fast, ids()), answers(made, ids())) < 1e-12
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", few(CONFIGS, 6))
 def test_long_prompts_are_read_by_the_model_itself(name, tmp_path):
     made = loaded(name, tmp_path)
     fast = CPUDecoder(made, max_prompt=3)
@@ -103,7 +103,7 @@ BLOCKS = [{}, {"norm": Norm("rms"), "feedforward": FeedForward(activation="silu"
      {"feedforward": FeedForward(activation="gelu-tanh")}, {"feedforward": FeedForward(activation="tanh")}]  # fmt: skip
 
 
-@pairwise(
+@each_value(
     pytest.mark.parametrize("block", BLOCKS, ids=str),
     pytest.mark.parametrize(("dtype", "near"), [(torch.float32, 1e-5), (torch.bfloat16, 0.05)], ids=str),
     pytest.mark.parametrize("onednn", [True, False], ids=["oneDNN's blocks", "torch's product"]),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from tests.checkpoints.test_parity import ids, peer
+from tests.pairwise import few
 
 import equiscope as eq
 from equiscope.errors import InputError, ShapeError
@@ -318,14 +319,13 @@ def test_many_compiled_models_in_one_process_go_on():
 
 
 @pytest.mark.compile
-def test_compiled_steps_write_the_same():
+@pytest.mark.parametrize("more", few([{}, {"beams": Beams(2)}], 1), ids=["greedy", "beams"])
+def test_compiled_steps_write_the_same(more):
     made, prompts = model(), [torch.arange(5), torch.arange(3)]
     torch.compiler.reset()
     compiled = Compiled(made, backend="aot_eager")
-    wanted = generate(made, prompts, 9)
-    assert [t.tolist() for t in generate(compiled, prompts, 9)] == [t.tolist() for t in wanted]
-    found = generate(compiled, prompts, 9, beams=Beams(2))
-    assert [t.tolist() for t in found] == [t.tolist() for t in generate(made, prompts, 9, beams=Beams(2))]
+    wanted = generate(made, prompts, 9, **more)
+    assert [t.tolist() for t in generate(compiled, prompts, 9, **more)] == [t.tolist() for t in wanted]
 
 
 @pytest.mark.compile

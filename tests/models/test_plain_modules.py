@@ -177,7 +177,7 @@ def _one_of_two(rank, folder):
 
 
 def test_a_column_and_row_parallel_plan_on_two_processes_equals_one(tmp_path):
-    mp.spawn(_one_of_two, (tmp_path,), nprocs=2)
+    mp.start_processes(_one_of_two, (tmp_path,), nprocs=2, start_method="fork")  # which need not import for seconds
     with torch.no_grad():
         wanted = made(LLAMA)(IDS)
     for rank in range(2):
