@@ -28,11 +28,12 @@ ELSEWHERE = {  # kinds that a default pair of test_sets.py or test_further.py ha
     "softmax axis", "mode", "residual", "embedding scale", "position offset", "activation", "transposed", "norm placement",
     "norm bias", "norm kind", "epsilon", "softmax scale", "head order", "rope base", "output cap",
 }  # fmt: skip
+TURNS = {"rope offset", "rope width", "rope scaling"}  # beside rope layout and rope direction, by --thorough
 IN_ORDER = [case for case in ALL if not case[-2]]
-AGAIN = [case for case in of_each_kind(CONFIGURED) if case[-1] in ("rope base", "softmax scale")]  # the others by --thorough
+AGAIN = [case for case in of_each_kind(CONFIGURED) if case[-1] == "softmax scale"]  # the others by --thorough
 
 
-@parametrized(IN_ORDER, [case for case in of_each_kind(IN_ORDER) if case[-1] not in ELSEWHERE])
+@parametrized(IN_ORDER, [case for case in of_each_kind(IN_ORDER) if case[-1] not in ELSEWHERE | TURNS])
 def test_the_cause_of_a_planted_difference_is_named(family, second, changed, both, permuted, kind):
     a, b = pair(family, second, changed, both, permuted)
     found = eq.parity(a, b, ids(), differences=1)

@@ -11,7 +11,7 @@ gives the same figures, except for times.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from torch import Tensor
 from equiscope.study.base import Curve, Each, Panel, ResultTable, Study, StudyResult, environment, no_progress, seeded
 from equiscope.tokens import Tokens
 
+T = TypeVar("T")
 Verdict = Literal["true", "true within limits", "false"]
 VERDICTS: tuple[Verdict, ...] = ("true", "true within limits", "false")
 ROUNDING = 1e-12  # relative, in float64 (2e-16); sums of some thousand terms stay below it, every violation here is above 1e-6
@@ -49,16 +50,20 @@ class ClaimMeasurement:
 
 
 class Setting:
-    """How to measure: quick or full, with which seed; and the results of studies, each measured once."""
+    """How to measure: quick or full, with which seed; and what several claims are measured on, computed once."""
 
     def __init__(self, quick: bool = False, seed: int = 0, each: Each = no_progress) -> None:
         self.quick, self.seed, self.each = quick, seed, each
-        self._found: dict[str, StudyResult] = {}
+        self._found: dict[Any, Any] = {}
 
     def result(self, study: Study) -> StudyResult:
-        if study.name not in self._found:
-            self._found[study.name] = study.run(self.seed, self.quick, self.each)
-        return self._found[study.name]
+        return self.once(study.name, lambda: study.run(self.seed, self.quick, self.each))
+
+    def once(self, key: Any, compute: Callable[[], T]) -> T:
+        """What `compute` gives, or gave before for the same key."""
+        if key not in self._found:
+            self._found[key] = compute()
+        return self._found[key]
 
 
 @dataclass(frozen=True)

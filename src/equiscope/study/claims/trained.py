@@ -18,6 +18,14 @@ TASK = f"Steps until {ENOUGH:.0%} of “the token k back” are right"
 HERE = f"In this setting: one layer of width {WIDTH} without feed-forward, {LENGTH} random tokens of {TOKENS} kinds, one rate."
 
 
+def trained(
+    setting: Setting, position: Position, back: int = BACK, scale: float | None = None, layers: int = 1, window: int | None = None
+) -> "Learner":
+    """A learner, which is trained once for all claims of a setting."""
+    given = back, scale, layers, window
+    return setting.once(("learner", str(position), *given), lambda: Learner(setting, position, *given))
+
+
 class Learner:
     """Models trained with several seeds. reached: the step at which it is enough, for each; shares: of right answers over steps."""
 
@@ -71,7 +79,7 @@ def _data(setting: Setting) -> str:
 @claim("RoPE learns faster than absolute encodings.", "Su 2021, section 4.2 and figure 3")
 def rope_learns_faster(setting: Setting) -> ClaimMeasurement:
     schemes = (NoPosition(), Sinusoidal(), Learned(LENGTH), Rope(), Alibi())
-    found = {scheme.name: Learner(setting, scheme) for scheme in schemes}
+    found = {scheme.name: trained(setting, scheme) for scheme in schemes}
     shares = {name: learner.shares[0] for name, learner in found.items()}
     lines = [curve(name, [EVERY * (i + 1) for i in range(len(some))], some) for name, some in shares.items()]
     listed = ", ".join(f"{name} {learner.listed}" for name, learner in found.items())
@@ -95,7 +103,7 @@ def relative_positions_are_harder_to_add(setting: Setting) -> ClaimMeasurement:
         "Shaw": (Shaw(), None),
     }  # fmt: skip
     backs = (BACK,) if setting.quick else (1, BACK, 2 * BACK)
-    found = {(k, name): Learner(setting, p, k, scale) for k in backs for name, (p, scale) in ways.items()}
+    found = {(k, name): trained(setting, p, k, scale=scale) for k in backs for name, (p, scale) in ways.items()}
     added, inside = list(ways)[:2], list(ways)[2:]
     harder = [found[k, one].faster(found[k, other]) for k in backs for one in inside for other in added]
     listed = "; ".join(f"k = {k}: {', '.join(f'{found[k, name].listed} ({name})' for name in ways)}" for k in backs)
@@ -112,8 +120,8 @@ def relative_positions_are_harder_to_add(setting: Setting) -> ClaimMeasurement:
 
 @claim("Learned and sinusoidal positions are equally good.", "Vaswani 2017, section 3.5 and table 3 (E)")
 def learned_equals_sinusoidal(setting: Setting) -> ClaimMeasurement:
-    learned = [Learner(setting, Learned(LENGTH), scale=scale) for scale in (None, SCALE)]
-    waves = [Learner(setting, Sinusoidal(), scale=scale) for scale in (None, SCALE)]
+    learned = [trained(setting, Learned(LENGTH), scale=scale) for scale in (None, SCALE)]
+    waves = [trained(setting, Sinusoidal(), scale=scale) for scale in (None, SCALE)]
     apart = [one.faster(other) or other.faster(one) for one, other in zip(learned, waves, strict=True)]
     least = min(learner.share for learner in (*learned, *waves))
     listed = "; ".join(
@@ -136,7 +144,7 @@ def learned_equals_sinusoidal(setting: Setting) -> ClaimMeasurement:
 )
 def a_window_must_reach(setting: Setting) -> ClaimMeasurement:
     cases = ((1, BACK - 1), (1, BACK), (2, 1), (BACK, 1))  # layers, and how many positions back a token attends
-    found = {case: Learner(setting, Rope(), layers=case[0], window=case[1] + 1) for case in cases}
+    found = {case: trained(setting, Rope(), layers=case[0], window=case[1] + 1) for case in cases}
     names = {(layers, back): f"{counted(layers, 'layer')}, {back} back" for layers, back in cases}
     works = {case: learner.share >= ENOUGH for case, learner in found.items()}
     listed = ", ".join(f"{learner.share:.2f} ({names[case]})" for case, learner in found.items())
