@@ -1,9 +1,13 @@
 """`equiscope check http://...`: its records and files, what it refuses, and what it never does."""
 
 import json
+import math
+import socket
 import subprocess
 import sys
+import threading
 import time
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
@@ -12,7 +16,10 @@ from starlette.routing import Route
 from torch import nn
 
 import equiscope as eq
+from equiscope.audit.served.answers import Answer, TokenLogprobs, difference, read
 from equiscope.audit.served.checking import check_served
+from equiscope.audit.served.connection import Connection, Dropped
+from equiscope.audit.served.session import Findings
 from equiscope.audit.served.statements import SERVED
 from equiscope.cli import main
 from equiscope.errors import InputError, UnknownName
@@ -181,3 +188,37 @@ def test_proxies_of_the_environment_are_used_only_if_asked(monkeypatch):
         monkeypatch.setenv("no_proxy", "")
         with pytest.raises(InputError, match="Nobody answers"):
             check_served(url, properties=["limit"], effort="quick", proxy=True)
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"])
+def test_a_closed_connection_is_no_missing_server(answer: bytes):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answers() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=answers)
+        thread.start()
+        with pytest.raises(Dropped, match="closed the connection before its answer was complete"):
+            Connection(f"http://127.0.0.1:{server.getsockname()[1]}/v1", timeout=5).get("/models")
+        thread.join()
+
+
+def test_answers_of_a_list_are_ordered_by_their_index_and_infinities_are_equal():
+    choices: list[dict[str, Any]] = [
+        {"index": i, "text": str(i), "logprobs": {"tokens": ["a", "b"], "token_logprobs": [-math.inf, math.nan]}} for i in range(12)
+    ]
+    answers = read({"choices": choices[::-1]}, chat=False, echo=False, count=12, number=0)
+    assert [answer.text for answer in answers] == [str(i) for i in range(12)]
+    assert [step.logprob for step in answers[0].steps] == [-math.inf, None]
+    assert difference("", answers[0], answers[1]).most == 0
+
+
+def test_answers_without_logprobs_are_no_sample():
+    findings, one = Findings(), Answer("a", (TokenLogprobs("a", -1.0, {}),))
+    findings.compare("", one, Answer("a", ()))
+    findings.compare("", one, one)
+    assert (findings.samples, len(findings.differences)) == (1, 1)

@@ -57,7 +57,7 @@ class LogprobChange(NamedTuple):
 
     @property
     def size(self) -> float:
-        return abs(self.a - self.b)
+        return 0.0 if self.a == self.b else abs(self.a - self.b)  # equal infinities are equal
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def read(reply: Any, chat: bool, echo: bool, count: int, number: int) -> list[An
         raise InputError(f"The server was asked for {counted(count, 'answer')} and returned {got}: it is not OpenAI-compatible.")
     usage = reply.get("usage") if isinstance(reply.get("usage"), dict) else {}
     indices = [choice.get("index", i) for i, choice in enumerate(choices)]
-    if sorted(indices, key=str) == list(range(count)):
+    if sorted(i for i in indices if type(i) is int) == list(range(count)):
         choices = [choices[indices.index(i)] for i in range(count)]
     return [_answer(choice, usage, chat, echo, count, (number, i)) for i, choice in enumerate(choices)]
 
@@ -184,7 +184,8 @@ def _steps(logprobs: Any) -> tuple[TokenLogprobs, ...]:
 
 
 def _chat_step(entry: dict[str, Any]) -> TokenLogprobs:
-    top = entry.get("top_logprobs") or []
+    listed = entry.get("top_logprobs")
+    top = listed if isinstance(listed, list) else []
     among = {_text(t.get("token")): q for t in top if isinstance(t, dict) and (q := _number(t.get("logprob"))) is not None}
     return TokenLogprobs(_text(entry.get("token")), _number(entry.get("logprob")), among)
 
@@ -194,7 +195,8 @@ def _text(token: Any) -> str:
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    """A logprob; None where it is none, as null and NaN are."""
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value == value else None
 
 
 def _whole(value: Any) -> int | None:

@@ -75,7 +75,8 @@ def check_served(
         target=connection.url, model=endpoint.model, parameters=0, dtype="", device="",
         inputs="prompts of random English words, new in each run", rows=rows, seed=seed, effort=effort, tolerance=tolerance,
         passes={}, seconds=time.perf_counter() - start, finished=finished,
-        versions={"equiscope": __version__, "python": platform.python_version()}, notes=list(dict.fromkeys(endpoint.notes)),
+        versions={"equiscope": __version__, "python": platform.python_version()},
+        notes=list(dict.fromkeys([*endpoint.notes, *_other_models(endpoint)])),
         served=ServedModel(
             api="chat completions" if endpoint.chat else "completions", requests=endpoint.spent, budget=budget,
             prompt_tokens=_tokens(endpoint, "prompt_tokens"), completion_tokens=_tokens(endpoint, "completion_tokens"),
@@ -133,6 +134,8 @@ def _measure(
         return findings, False
     except Refused as refused:
         raise InputError(f"The server answered the first requests, and then not: {refused}. See its log.") from None
+    except InputError as error:
+        raise InputError(f"The server answered the first requests, and then not: {error}") from None
     except KeyboardInterrupt:
         return findings, False
     return findings, True
@@ -144,6 +147,15 @@ def _crashed(refused: Refused) -> Findings:
     found = Findings(samples=1)
     found.violated("a valid request", str(refused))
     return found
+
+
+def _other_models(endpoint: Endpoint) -> list[str]:
+    """A note where answers name another model than was asked for, or several."""
+    if endpoint.named <= {endpoint.model}:
+        return []
+    names = ", ".join(sorted(endpoint.named)[:4])
+    differ = ", so differences may be those of the models" if len(endpoint.named) > 1 else ""
+    return [f"{endpoint.model} was asked for, and the answers name {names}{differ}."]
 
 
 def _tokens(endpoint: Endpoint, name: str) -> int:

@@ -30,6 +30,16 @@ class Refused(Exception):
         return f"the server answered {self.status}{': ' + self.sentence if self.sentence else ''}"
 
 
+class Dropped(Refused):
+    """The server took a request and closed the connection before its answer was complete."""
+
+    def __init__(self) -> None:
+        super().__init__(500, "")
+
+    def __str__(self) -> str:
+        return "the server closed the connection before its answer was complete"
+
+
 @dataclass(frozen=True)
 class Connection:
     """Where requests go.
@@ -81,11 +91,13 @@ class Connection:
         headers = {"Accept": "application/json", "User-Agent": "equiscope"}
         if self.key is not None:
             headers["Authorization"] = f"Bearer {self.key}"
-        data = None
+        data, answered = None, False
         if body is not None:
             data = json.dumps(body).encode()
             headers["Content-Type"] = "application/json"
         try:
+            connection.connect()
+            answered = True
             connection.request(method, target, data, headers)
             answer = connection.getresponse()
             content = bytearray()
@@ -95,6 +107,8 @@ class Connection:
                     raise TimeoutError
                 if len(content) > LARGEST:
                     raise InputError(f"{self.url}{path} answered with more than {LARGEST // 10**6} MB. Is this the right address?")
+            if answer.length:
+                raise Dropped
             return answer.status, answer.getheader("Content-Type", ""), bytes(content), answer.getheader("Location", "")
         except TimeoutError:
             raise InputError(
@@ -103,6 +117,8 @@ class Connection:
         except ssl.SSLError as error:
             raise InputError(f"{self.host} does not speak HTTPS as expected: {reason(error)}. Is it http:// instead?") from None
         except (OSError, http.client.HTTPException) as error:
+            if answered:
+                raise Dropped from None
             why = reason(error) or type(error).__name__
             raise InputError(f"Nobody answers at {self.url} ({why}). Start the server, or correct the address.") from None
         finally:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from equiscope.audit.served.answers import Answer, read
-from equiscope.audit.served.connection import Connection, Refused
+from equiscope.audit.served.connection import Connection, Dropped, Refused
 from equiscope.errors import InputError, UnknownName, short_repr
 
 TOP = 5  # alternatives of each token: the most that every server gives
@@ -26,6 +26,7 @@ class Endpoint:
     chat      whether prompts are messages of a chat; echo: whether the logprobs of a prompt are given
     lists     whether a request may hold several prompts
     requests  path, body and answer of each, by its number
+    named     the models that the answers name
     """
 
     connection: Connection
@@ -37,6 +38,7 @@ class Endpoint:
     requests: list[tuple[str, dict[str, Any], Any]] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    named: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _spent: int = 0
 
@@ -76,6 +78,8 @@ class Endpoint:
         found = self.connection.post(self.path, body)
         answers = read(found, self.chat, bool(more.get("echo")), len(prompts), number)
         with self._lock:
+            if isinstance(name := found.get("model"), str):
+                self.named.add(name)
             self.requests[number] = (self.path, body, found)
             self.answers += answers
         return answers
@@ -157,6 +161,8 @@ def _refusal(endpoint: Endpoint, refused: Refused) -> InputError:
             f"{at} does not exist (404){message}. Give the address that ends before /completions, usually http://HOST:PORT/v1, and "
             "a model that the server has."
         )
+    if isinstance(refused, Dropped):
+        return InputError(f"{at}: {refused}. See the log of the server.")
     if "logprobs" in refused.sentence.lower():
         return _no_logprobs(at, f" ({refused.status}: {refused.sentence})")
     message = f": {refused.sentence}" if refused.sentence else ""

@@ -38,8 +38,9 @@ class Findings:
         return found
 
     def add(self, pair: AnswerDifference) -> None:
-        self.samples += 1
+        """Answers that share no logprob, as where the server left them out, are no sample."""
         if pair.sizes:
+            self.samples += 1
             self.differences.append(pair)
 
     def violated(self, text: str, cause: str, *answers: Answer) -> None:
