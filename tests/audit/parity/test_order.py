@@ -6,6 +6,7 @@ from torch import nn
 
 import equiscope as eq
 from equiscope.audit.parity.causes.masks import named
+from equiscope.audit.parity.sides import Node, Side
 
 D, T = 8, 6
 
@@ -77,3 +78,15 @@ def test_a_window_is_named_beside_a_rule_that_shows_more():
     assert named(*window) == ("window", "tokens up to 1 before", "tokens up to 2 before")
     documents = (gap >= 0)[None], ((gap >= 0) & (i[:, None] // 4 == i // 4))[None]
     assert named(*documents)[0] == "mask"
+
+
+@pytest.mark.parametrize(
+    ("names", "ordered"),
+    [
+        (["t000/layers/0", "t001/head"], True), (["0.layers", "1.head"], True), (["layers.0", "embed"], True),
+        (["embed", "head", "layers.0"], False), (["layers.0.attention", "layers.0.feed_forward"], False),
+    ],
+)  # fmt: skip
+def test_names_that_count_recorded_tensors_are_an_order(names, ordered):
+    nodes = [Node(i, name, "", name) for i, name in enumerate(names)]
+    assert Side("file", nodes, {}, {}, set(), {}).is_ordered == ordered

@@ -5,9 +5,11 @@ no steps.
 """
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -99,9 +101,13 @@ class Side:
 
     @cached_property
     def is_ordered(self) -> bool:
-        """Whether recorded activations come in the order in which they were computed; a file that sorts its names says nothing."""
+        """Whether recorded activations come in the order in which they were computed, as where their names count them.
+
+        A file that sorts other names says nothing.
+        """
         names = [node.name for node in self.nodes if not node.name.startswith(OUTPUT)]
-        return names != sorted(names) or all(name[:1].isdigit() for name in names)
+        counts = [int(found.group()) if (found := re.search(r"\d+", name)) else -1 for name in names]
+        return names != sorted(names) or all(before < after for before, after in pairwise([-1, *counts]))
 
     def unit(self, value: int) -> float:
         """The rounding error of storing a number of this value beyond float32."""

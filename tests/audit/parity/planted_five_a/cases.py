@@ -10,6 +10,9 @@ Where two answers are equally right, both are accepted:
 - what reads another row or other columns is "exchanged"; of a relative bias it is also the "position bias";
 - projections that are read in another order are a fused layout, other weights, or an exchange;
 - a scale of the scores that is written out is a factor.
+
+After the first run one place was corrected: a recording calls a module that two layers share by its first name, so that the gate of
+the layer before is `cells.0.memory.gate`.
 """
 
 from functools import partial
@@ -160,7 +163,7 @@ plant("retnet", "norm behind the gate", MOVED, keep_a + r"(\.group_norm)?", keep
 plant("retnet", "halves", "rope layout", keep_a, keep_b)
 plant("retnet", "backwards", "rope direction", table_a, keep_b, swap=True)
 plant("retnet", "not transposed", "transposed", r"layers\.1\.retention\.q_proj", r"cells\.1\.memory\.wq", layer=1)
-plant("retnet", "gate of the layer before", "weights", r"layers\.1\.retention\.g_proj", r"cells\.1\.memory\.gate", "npz")
+plant("retnet", "gate of the layer before", "weights", r"layers\.1\.retention\.g_proj", r"cells\.0\.memory\.gate", "npz")
 plant("retnet", "base without the end", "rope base", table_a, table_b)
 plant("retnet", "no residual", "residual", r"layers\.0", r"cells\.0|cells\.1(\.before)?", layer=0, swap=True)
 

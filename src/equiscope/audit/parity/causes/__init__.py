@@ -50,6 +50,7 @@ HYPOTHESES: dict[Hypothesis, str] = {  # in the order in which they are tried ->
 BESIDE: tuple[Hypothesis, ...] = (
     elementwise.position_offset, sums.changed_term, attention.value_heads, norms.placement, exchanged.fused_layout,
     elementwise.residual, elementwise.factor, exchanged.other_input, exchanged.order_of_parts, transplanted.mask,
+    parameters.of_sibling,
 )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """Causes beside recorded activations, of which only the numbers are known: A is replayed with each change that people make.
 
-A change is made at one step, at all steps of its kind, and at those of one module in all layers or of one name; it is the cause
-if A then gives all recorded tensors, whichever they are: of every module, of blocks alone, from the middle on, with the output or
-without it.
+A change is made at one step, at all steps of its kind, and at those of one module in all layers, of one stack or of all. It is the
+cause if A then gives all recorded tensors, whichever they are: of every module, of blocks alone, from the middle on, with the
+output or without it.
 """
 
 import re
@@ -68,7 +68,7 @@ def _groups(d: Divergence, sites: Sequence[Any], r: RecordedTensors) -> Iterator
     for site in later:
         name = re.sub(r"\d+", "#", _node(site).module)
         by_module.setdefault(name, []).append(site)
-        by_name.setdefault(name.rpartition(".")[2], []).append(site)
+        by_name.setdefault(name.rpartition("#")[2], []).append(site)
     given = [[site] for site in near[:1]], [later], list(by_module.values()), [[site] for site in near], list(by_name.values())
     shown = set[tuple[int, ...]]()
     for group in [

@@ -44,10 +44,12 @@ class ModelChange:
 class Replay:
     """Recorded tensors that a replay of A gives, each with the value.
 
+    agreeing  recorded tensors that it gives up to rounding, although A alone was almost as near
     numbers  of the edited values; near: of the value that is most like a recorded tensor; complete: whether all are given
     """
 
     hits: dict[int, int] = field(default_factory=dict)
+    agreeing: set[int] = field(default_factory=set)
     numbers: dict[int, Tensor] = field(default_factory=dict)
     near: Tensor | None = None
     complete: bool = False
@@ -135,26 +137,27 @@ class RecordedTensors:
             if value in done:
                 outputs[value] = canonical(t)
             if t.numel() in self._by_size and t.is_floating_point():
-                found.hits |= dict.fromkeys(self.hits(value, t, found.hits), value)
+                self._find(value, t, found)
             if not found.hits and self._order.get(value, -1) > last:
                 return found
-        found.complete = bool(found.hits) and self._is_complete(found.hits, outputs)
+        found.complete = bool(found.hits) and self._is_complete(found, outputs)
         return found
 
-    def hits(self, value: int, t: Tensor, earlier: Mapping[int, int]) -> list[int]:
-        """The recorded tensors that this value of A is, now that it has these numbers, besides earlier ones."""
-        limit, size, found = self._of(value)[0], size_of(t.double()), list[int]()
-        numbers = None
+    def _find(self, value: int, t: Tensor, replay: Replay) -> None:
+        """Add the recorded tensors that this value of A is, now that it has these numbers, besides earlier ones."""
+        limit, size, numbers = self._of(value)[0], size_of(t.double()), None
         for target, theirs, other in self._by_size[t.numel()]:
-            if target in earlier or abs(other - size) > 2 * (limit + self.d.b.unit(target)) * other:
+            if target in replay.hits or abs(other - size) > 2 * (limit + self.d.b.unit(target)) * other:
                 continue
             numbers = sorted_numbers(canonical(t)) if numbers is None else numbers
             if numbers is None:
                 break
             error = difference(theirs, numbers)
-            if error <= limit + self.d.b.unit(target) and BETTER * error <= self._before(value, theirs):
-                found.append(target)
-        return found
+            if error <= limit + self.d.b.unit(target):
+                if BETTER * error <= self._before(value, theirs):
+                    replay.hits[target] = value
+                else:
+                    replay.agreeing.add(target)
 
     @cached_property
     def _limits(self) -> dict[int, tuple[float, Tensor | None]]:
@@ -171,7 +174,7 @@ class RecordedTensors:
         mine = self._of(value)[1]
         return torch.inf if mine is None or mine.shape != theirs.shape else difference(theirs, mine)
 
-    def _is_complete(self, hits: Mapping[int, int], outputs: Mapping[int, Tensor]) -> bool:
+    def _is_complete(self, replay: Replay, outputs: Mapping[int, Tensor]) -> bool:
         named = [(x, y) for _, x, y in output_pairs(self.d.a, self.d.b) if self.d.b.has_outputs]
         for x, y in named:
             mine, theirs = outputs.get(x, self.d.a.numbers(x)), self.d.b.numbers(y)
@@ -179,7 +182,8 @@ class RecordedTensors:
                 difference(theirs, one) <= allowed(self.d.a, x, self.d.b) + self.d.b.unit(y) for one in arrangements(mine, theirs)
             ):
                 return False
-        return all(target in hits or self._is_own(target, hits, bool(named)) for target in self.targets)
+        given = {*replay.hits, *replay.agreeing}
+        return all(target in given or self._is_own(target, replay.hits, bool(named)) for target in self.targets)
 
     def _is_own(self, target: int, hits: Mapping[int, int], given: bool) -> bool:
         """Whether only B computes such a tensor: A has none of this name in any layer. given: whether the outputs agree."""
