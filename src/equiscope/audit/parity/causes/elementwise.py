@@ -230,7 +230,6 @@ def residual(d: Divergence) -> Finding | None:
             or len(terms) != 2
             or not known
             or (i > 2 and len(known) > 1)
-            or not (d.whole or len(known) > 1)
         ):
             continue
         for kept in known:
