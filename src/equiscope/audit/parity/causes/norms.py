@@ -17,12 +17,19 @@ from equiscope.audit.parity.causes.replayed import (
     reproduces,
     steps_explained,
 )
+from equiscope.audit.parity.causes.sums import ADDITIONS
 from equiscope.audit.parity.divergence import Divergence
 from equiscope.audit.parity.sides import CASTS, MOVEMENT, Node, Side, rerun
 from equiscope.program.program import Ref
 
 ELEMENTWISE = {"add", "radd", "mul", "rmul", "Mul", "Add", *CASTS}  # a weight and a bias behind a norm
 NORMALISING = {"layer_norm", "rms_norm", "mul", "rmul", "Mul", "div", "truediv", "Div"}  # the step after which it is normalised
+NATIVE = {  # steps that are norms, and the names of their arguments
+    "layer_norm": ("input", "normalized_shape", "weight", "bias", "eps"),
+    "rms_norm": ("input", "normalized_shape", "weight", "eps"),
+    "group_norm": ("input", "num_groups", "weight", "bias", "eps"),
+    "batch_norm": ("input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps"),
+}
 EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-3)
 NEAR = 14  # steps after the divergence that may belong to the norm
 KINDS = (
@@ -31,11 +38,17 @@ KINDS = (
     "division by the length",
 )  # fmt: skip
 LENGTH = KINDS[5]
+BATCH = "BatchNorm"
+GROUPS = 32  # the most groups that are tried
 
 
 @dataclass(frozen=True)
 class SolvedNorm:
-    """A norm that was found: x, the numbers before it, normalised as `kind` with `eps`, times weight plus bias; value: of x."""
+    """A norm that was found: x, the numbers before it, normalised as `kind` with `eps`, times weight plus bias; value: of x.
+
+    axis    of the channels, one number of weight, bias, mean and variance each, which have a shape that goes with x
+    groups  of a GroupNorm; mean, variance: the running ones of a BatchNorm
+    """
 
     kind: str
     eps: float
@@ -43,29 +56,57 @@ class SolvedNorm:
     weight: Tensor | None = None
     bias: Tensor | None = None
     value: int = -1
+    axis: int = -1
+    groups: int = 0
+    mean: Tensor | None = None
+    variance: Tensor | None = None
 
     def normalised(self, x: Tensor) -> Tensor:
         """Other numbers normalised in the same way, without weight and bias."""
+        axis = self.axis
+        if self.mean is not None and self.variance is not None:
+            return (x - self.mean) * (self.variance + self.eps).rsqrt()
+        if self.groups:
+            y = x.unflatten(1, (self.groups, -1))
+            axes = tuple(range(2, y.ndim))
+            return ((y - y.mean(axes, keepdim=True)) * (y.var(axes, correction=0, keepdim=True) + self.eps).rsqrt()).flatten(1, 2)
         if self.kind == KINDS[0]:
-            return x * (x.square().mean(-1, keepdim=True) + self.eps).rsqrt()
+            return x * (x.square().mean(axis, keepdim=True) + self.eps).rsqrt()
         if self.kind == LENGTH:
-            return x * (x.square().sum(-1, keepdim=True) + self.eps).rsqrt()
-        centered = x - x.mean(-1, keepdim=True)
+            return x * (x.square().sum(axis, keepdim=True) + self.eps).rsqrt()
+        centered = x - x.mean(axis, keepdim=True)
         if self.kind in KINDS[3:5]:
-            return centered / (x.std(-1, correction=int(self.kind == KINDS[3]), keepdim=True) + self.eps)
-        variance = x.var(-1, correction=int(self.kind == KINDS[2]), keepdim=True)
+            return centered / (x.std(axis, correction=int(self.kind == KINDS[3]), keepdim=True) + self.eps)
+        variance = x.var(axis, correction=int(self.kind == KINDS[2]), keepdim=True)
         return centered * (variance + self.eps).rsqrt()
+
+    def weighted(self, z: Tensor) -> Tensor:
+        """Normalised numbers times the weight plus the bias, as far as there are any."""
+        z = z if self.weight is None else z * self.weight
+        return z if self.bias is None else z + self.bias
+
+    def beside(self, other: "SolvedNorm") -> "SolvedNorm":
+        """This norm for the axes of another one."""
+        vectors = (None if t is None else _vector(t, other.x, other.axis) for t in (self.weight, self.bias, self.mean, self.variance))
+        weight, bias, mean, variance = vectors
+        return replace(self, axis=other.axis, weight=weight, bias=bias, mean=mean, variance=variance)
+
+
+def _vector(t: Tensor, like: Tensor, axis: int) -> Tensor:
+    """A number for each channel, in a shape that goes with a tensor of which this is the axis of the channels."""
+    return t.reshape(-1, *[1] * (like.ndim - 1 - axis % like.ndim))
 
 
 def norm(d: Divergence) -> Finding | None:
     """Both sides normalise the same numbers, with another epsilon or in another way."""
     here = _solve_at(d.a, d.a_region, d.explained_inputs())
     theirs = _solve(d.b, d.b_region, d.mirrored().explained_inputs())
-    if here is not None and theirs is None and d.b.program is None:
-        theirs = _recorded(d, here[0])
+    if here is not None and theirs is None:
+        theirs = _recorded(d, here[0]) if d.b.program is None else _of_another_kind(d, *here)
     if here is None or theirs is None:
         return None
     ours, at = here[0], here[1].value if d.b.program is None else None
+    theirs = theirs.beside(ours)
     same_eps = abs(ours.eps - theirs.eps) <= 1e-3 * max(abs(ours.eps), abs(theirs.eps)) + 1e-13
     if ours.kind == theirs.kind and same_eps:
         return None
@@ -78,6 +119,22 @@ def norm(d: Divergence) -> Finding | None:
         return Finding("norm kind", ours.kind, theirs.kind, f"{theirs.kind} of {{0}}'s input gives {{1}}'s numbers", at)
     e, other = f"{_round(ours.eps):.3g}", f"{_round(theirs.eps):.3g}"
     return Finding("epsilon", e, other, f"{{0}}'s norm with epsilon {other} gives {{1}}'s numbers", at)
+
+
+def _of_another_kind(d: Divergence, solved: SolvedNorm, node: Node) -> SolvedNorm | None:
+    """The norm of another kind with which A computes B's numbers, where A's has an axis of channels."""
+    if solved.axis == -1 or d.a.program is None:
+        return None
+    size = solved.x.shape[solved.axis]
+    plain = replace(solved, groups=0, mean=None, variance=None)
+    groups = [n for n in range(1, min(size, GROUPS) + 1) if size % n == 0 and n != solved.groups]
+    others = [replace(plain, kind=KINDS[1]), replace(plain, kind=KINDS[0])]
+    others += [replace(plain, kind=_of_groups(n), groups=n) for n in groups]
+    return next((one for one in others if reproduces(d, {node.value: one.weighted(one.normalised(one.x))})), None)
+
+
+def _of_groups(count: int) -> str:
+    return f"GroupNorm of {count} group{'s' * (count > 1)}"
 
 
 def _is_written(eps: float) -> bool:
@@ -137,7 +194,8 @@ def _of_parameters(d: Divergence, solved: SolvedNorm, node: Node) -> Finding | N
     weights = [v for node in first_nodes(d.a, d.a_region, NEAR) for v in references(node) if v not in d.a.moving]
     vectors = [d.a.numbers(v) for v in dict.fromkeys(weights) if d.a.is_number(v) and d.a.numbers(v).squeeze().ndim == 1]
     z = solved.normalised(solved.x)
-    vectors = [v for v in [*vectors, *(v for v in (solved.weight, solved.bias) if v is not None)] if v.numel() == z.shape[-1]]
+    vectors = [v for v in [*vectors, *(v for v in (solved.weight, solved.bias) if v is not None)] if v.numel() == z.shape[solved.axis]]
+    vectors = [_vector(v, z, solved.axis) for v in vectors]
     for weight in vectors:
         if _gives(d, node, [z * (1 + weight), *(z * (1 + weight) + b for b in vectors if b is not weight)]):
             return Finding("norm weight", "weight", "1 + weight", "{0}'s norm times 1 + weight gives {1}'s numbers")
@@ -177,7 +235,24 @@ def placement(d: Divergence) -> Finding | None:
             return Finding(
                 "norm placement", f"{solved.kind} in {where}", "no norm at this step", "{0} without it computes {1}'s numbers"
             )
-    return _both_missing(d, solved, node) or _moved(d, solved, node)
+    return _before_sum(d, solved, node) or _both_missing(d, solved, node) or _moved(d, solved, node)
+
+
+def _before_sum(d: Divergence, solved: SolvedNorm, node: Node) -> Finding | None:
+    """A normalises a sum, as of a residual and a result; B normalises one of the two terms, and then adds."""
+    total = d.a.source(solved.value)
+    terms = d.a.parents(total)
+    if total not in d.a.maker or d.a.maker[total].op not in ADDITIONS or len(terms) != 2:
+        return None
+    for end, (one, other) in product(norm_ends(d.a, node), (terms, terms[::-1])):
+        x, y = d.a.numbers(one), d.a.numbers(other)
+        if x.shape == y.shape == d.a.high[total].shape:
+            kept, normalised = (rerun(d.a, {total: t}, [v])[v] for t, v in ((x, solved.value), (y, end.value)))
+            if reproduces(d, {end.value: kept + normalised}):
+                where = end.module or "the model"
+                evidence = "{0} with the norm of one term computes {1}'s numbers"
+                return Finding("norm placement", f"{solved.kind} in {where} of a sum", "of one term, before the sum", evidence)
+    return None
 
 
 def _both_missing(d: Divergence, solved: SolvedNorm, node: Node) -> Finding | None:
@@ -310,19 +385,22 @@ def _factors(side: Side, node: Node) -> list[Tensor]:
 
 
 def _native(side: Side, node: Node) -> SolvedNorm | None:
-    if node.op == "layer_norm":
-        given = arguments(node, "input", "normalized_shape", "weight", "bias", "eps")
-    elif node.op == "rms_norm":
-        given = arguments(node, "input", "normalized_shape", "weight", "eps")
-    else:
+    names = NATIVE.get(node.op)
+    given = arguments(node, *names) if names else {}
+    if not isinstance(source := given.get("input"), Ref):
         return None
-    x = given.get("input")
-    if not isinstance(x, Ref):
-        return None
-    weight, bias = (side.numbers(w.id) if isinstance(w := given.get(name), Ref) else None for name in ("weight", "bias"))
-    rms = node.op == "rms_norm"
-    eps = given.get("eps", torch.finfo(torch.float64).eps if rms else 1e-5)
-    return SolvedNorm(KINDS[0] if rms else KINDS[1], float(eps), side.numbers(x.id), weight, bias, x.id)
+    x = side.numbers(source.id)
+    axis = -1 if node.op in ("layer_norm", "rms_norm") else 1
+    vectors = {n: _vector(side.numbers(t.id), x, axis) for n, t in given.items() if isinstance(t, Ref) and n != "input"}
+    eps = float(given.get("eps", torch.finfo(torch.float64).eps if node.op == "rms_norm" else 1e-5))
+    solved = SolvedNorm(KINDS[0], eps, x, vectors.get("weight"), vectors.get("bias"), source.id, axis)
+    if node.op == "group_norm":
+        return replace(solved, kind=_of_groups(given["num_groups"]), groups=given["num_groups"])
+    if node.op == "batch_norm":
+        mean, variance = vectors.get("running_mean"), vectors.get("running_var")
+        known = mean is not None and variance is not None and not given.get("training", False)
+        return replace(solved, kind=BATCH, mean=mean, variance=variance) if known else None
+    return replace(solved, kind=KINDS[1]) if node.op == "layer_norm" else solved
 
 
 def _from_numbers(x: Tensor, y: Tensor) -> SolvedNorm | None:
