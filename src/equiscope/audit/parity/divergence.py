@@ -124,7 +124,8 @@ def divergence(
     if not a_steps and not b_steps:
         a_steps, b_steps = _of_outputs(a, b)
     else:
-        a_steps, b_steps = a_steps or _last(a), b_steps or _last(b)
+        ours, theirs = _differing(a, b)
+        a_steps, b_steps = a_steps or _last(a, ours), b_steps or _last(b, theirs)
     if not a_steps:
         return None
     step = next((node for node in a_steps if node.op not in PICKS), a_steps[0])
@@ -231,9 +232,19 @@ def _of_outputs(a: Side, b: Side) -> tuple[list[Node], list[Node]]:
     return [], []
 
 
-def _last(side: Side) -> list[Node]:
-    """The step of the last output, where the other side goes on from numbers that this side returns."""
-    return [side.maker[value] for value in side.outputs.values() if value in side.maker][-1:]
+def _differing(a: Side, b: Side) -> tuple[list[int], list[int]]:
+    """The outputs of A and of B that differ."""
+    found = [
+        (x, y)
+        for _, x, y in output_pairs(a, b)
+        if a.high[x].shape != b.high[y].shape or not difference(a.numbers(x), b.numbers(y)) <= ORDER
+    ]
+    return [x for x, _ in found], [y for _, y in found]
+
+
+def _last(side: Side, outputs: list[int]) -> list[Node]:
+    """The step of the last of these outputs, where the other side goes on from numbers that this side returns."""
+    return [side.maker[value] for value in outputs or side.outputs.values() if value in side.maker][-1:]
 
 
 def _nearest(side: Side, node: Node, paired: set[int]) -> set[int]:

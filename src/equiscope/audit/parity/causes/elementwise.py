@@ -1,6 +1,7 @@
 """One change of the numbers: a factor, a soft-cap, another row of a position table, a residual that is missing."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -10,9 +11,9 @@ from equiscope.audit.parity.alignment import difference, is_rounding, sorted_num
 from equiscope.audit.parity.causes.activations import CANDIDATES
 from equiscope.audit.parity.causes.exchanged import described
 from equiscope.audit.parity.causes.finding import Finding
-from equiscope.audit.parity.causes.replayed import first_nodes, leaf_name, lookup, parameters_of, reproduces
+from equiscope.audit.parity.causes.replayed import first_nodes, first_reader, leaf_name, lookup, parameters_of, reproduces
 from equiscope.audit.parity.causes.sums import ADDITIONS, before_softmax, offset, shifts
-from equiscope.audit.parity.divergence import Divergence
+from equiscope.audit.parity.divergence import Divergence, frontier
 from equiscope.audit.parity.sides import MOVEMENT, Node
 
 NEAR = 6
@@ -24,7 +25,7 @@ def embedding_scale(d: Divergence) -> Finding | None:
     """B multiplies the token embedding by another factor than A, also where several inputs read one table."""
     for value in [*d.explained_inputs(4), *d.a_region[:2]]:
         rows = _embedding(d, value)
-        found = None if rows is None else _factor(d, value)
+        found = None if rows is None else next(_factors(d, value), None)
         if rows is None or found is None:
             continue
         table = parameters_of(d.a, rows)
@@ -62,21 +63,30 @@ def factor(d: Divergence) -> Finding | None:
     if d.a.program is None and d.b.program is not None:
         return None  # a file cannot run again: what B computes with the inverse factor decides
     for value in [*d.a_region[:NEAR], *d.explained_inputs(3)]:
-        found = _factor(d, value)
-        if found is None:
-            continue
         if d.a.program is None and value in d.a_explained:
             continue  # the factor may be elsewhere, and a file cannot run again
-        same = d.a.siblings.get(value, []) if value in d.a_region else []  # as the rows and the columns of a grid
-        scaled = [{v: d.a.numbers(v) * found[0] for v in values} for values in ([value], same) if values]
-        if d.a.program is not None and not any(reproduces(d, changes) for changes in scaled[: 1 + (1 < len(same) <= SIBLINGS)]):
-            continue
-        if (gate := _gate(d, found[0])) is not None:
-            return gate
-        words = in_words(found[0], d.a.high[value].shape[-1])
-        kind = "softmax scale" if before_softmax(d.a, value) else "scale"
-        return Finding(kind, "1 times", f"{words} times", f"{{0}} times {words} gives {{1}}'s numbers")
+        groups = [[value], *(g for g in _alike(d, value) if 1 < len(g) <= SIBLINGS)]
+        for rate, other in _factors(d, value):
+            scaled = ({v: d.a.numbers(v) * rate for v in values} for values in groups)
+            if d.a.program is not None and not any(reproduces(d, changes) for changes in scaled):
+                continue
+            if (gate := _gate(d, rate)) is not None:
+                return gate
+            words = in_words(rate, d.a.high[value].shape[-1])
+            kind = "softmax scale" if before_softmax(d.a, value) else "scale"
+            before = value in d.a_explained and first_reader(d.a, value) is not d.a_step  # a norm undoes the scale
+            at_a, at_b = (value, None if other in d.b_region else other) if before else (None, None)
+            return Finding(kind, "1 times", f"{words} times", f"{{0}} times {words} gives {{1}}'s numbers", at_a, at_b)
     return None
+
+
+def _alike(d: Divergence, value: int) -> list[list[int]]:
+    """Values that may be scaled together, as the rows and the columns of a grid: siblings, and first steps of one kind."""
+    if value not in d.a_region:
+        return []
+    shape, op = d.a.high[value].shape, d.a.maker[value].op
+    first = [node.value for node in frontier(d.a, set(d.a_explained)) if (d.a.high[node.value].shape, node.op) == (shape, op)]
+    return [d.a.siblings.get(value, []), first if value in first else []]
 
 
 def _gate(d: Divergence, rate: float) -> Finding | None:
@@ -93,20 +103,22 @@ def _gate(d: Divergence, rate: float) -> Finding | None:
     return None
 
 
-def _factor(d: Divergence, value: int) -> tuple[float, int] | None:
-    """The factor from this value of A to one of the first of B, or to one that B's step reads and that A has not."""
+def _factors(d: Divergence, value: int) -> Iterator[tuple[float, int]]:
+    """The factors from this value of A to one of the first of B, or to one before B's step that A has not."""
     mine = sorted_numbers(d.a.numbers(value)) if d.a.is_number(value) else None
     if mine is None or not bool(mine.isfinite().all()):
-        return None
-    read = [] if d.b_step is None else [v for v in d.b.parents(d.b_step.value) if v not in d.alignment.back]
+        return
+    read = [] if d.b_step is None else [v for v in d.b.ancestors(d.b_step.value, NEAR) if v not in d.alignment.back]
+    seen = set[float]()
     for other in dict.fromkeys([*d.b_region[:NEAR], *read]):
         theirs = sorted_numbers(d.b.numbers(other)) if d.b.is_number(other) else None
         if theirs is None or theirs.shape != mine.shape or not bool(theirs.isfinite().all()):
             continue
         rate = (theirs.norm() / mine.norm()).item()
-        if rate > 0 and abs(rate - 1) > 1e-9 and is_rounding(difference(theirs, mine * rate)):
-            return rate, other
-    return None
+        new = rate > 0 and abs(rate - 1) > 1e-9 and round(rate, 9) not in seen
+        if new and is_rounding(difference(theirs, mine * rate)):
+            seen.add(round(rate, 9))
+            yield rate, other
 
 
 def term(d: Divergence) -> Finding | None:
@@ -205,6 +217,13 @@ def position_offset(d: Divergence) -> Finding | None:
             if int(moved.min()) >= 0 and int(moved.max()) < len(rows) and reproduces(d, {d.a_step.value: rows[moved]}):
                 finding = offset(shift, leaf_name(d.a, found[0]))
                 return finding if _are_positions(ids) else replace(finding, kind="exchanged")
+    for least in sorted({int(ids.min()), int(ids[ids > 0].min())} if _are_positions(ids) else ()):
+        turned = torch.where(ids >= least, int(ids.max()) + least - ids, ids)
+        if reproduces(d, {d.a_step.value: rows[turned]}):
+            evidence = "{0}'s table read so gives {1}'s numbers"
+            return Finding(
+                "exchanged", f"the rows of {leaf_name(d.a, found[0])} as they are", "counted from the other end", evidence
+            )
     return None
 
 
@@ -225,12 +244,7 @@ def residual(d: Divergence) -> Finding | None:
     for i, node in enumerate([d.a_step, *first_nodes(d.a, d.a_region, TERM)]):
         terms = d.a.parents(node.value)
         known = [x for x in terms if x in d.a_explained]
-        if (
-            node.op not in ("add", "radd")
-            or len(terms) != 2
-            or not known
-            or (i > 2 and len(known) > 1)
-        ):
+        if node.op not in ("add", "radd") or len(terms) != 2 or not known or (i > 2 and len(known) > 1):
             continue
         for kept in known:
             if d.a.high[kept].shape == d.a.high[node.value].shape and reproduces(d, {node.value: d.a.numbers(kept)}):

@@ -1,6 +1,7 @@
 """A step that reads another value, as keys for values or a norm for its input; a fused projection that is split otherwise."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations, islice, permutations
 
 import torch
@@ -62,6 +63,20 @@ def other_input(d: Divergence) -> Finding | None:
                 return Finding(kind, f"{d.a_step.op}{where}", "not there", "{0} without this step computes {1}'s numbers")
             ours, theirs = (described(d.a, v) for v in (d.a_step.value, d.a.source(other)))
             return Finding("exchanged", ours, f"{theirs} in its place", "{0} with this value in its place computes {1}'s numbers")
+    return None
+
+
+def in_sum(d: Divergence) -> Finding | None:
+    """One of A's next sums adds another explained value, where a side computes the other terms together."""
+    for node in first_nodes(d.a, d.a_region, NEXT) if d.gives is None else ():
+        known = [x for x in d.a.parents(node.value) if x in d.a_explained and d.a.high[x].shape == d.a.high[node.value].shape]
+        if node is d.a_step or node.op not in ADDITIONS or len(known) != 1:
+            continue
+        here = replace(d, a_step=node)
+        for other in _alike(here, known[0]):
+            result = _reading(here, known[0], other)
+            if result is not None and reproduces(d, {node.value: result}):
+                return replace(_named(here, known[0], other), at_a=node.value)
     return None
 
 
@@ -209,7 +224,7 @@ def described(side: Side, value: int) -> str:
     if node is None:
         return "the input"
     results = [] if node.step is None else [v for v, _ in node.step.outputs]
-    part = f"part {results.index(value)} of " if len(results) > 1 else ""
+    part = f"part {results.index(value)} of " if sum(v in side.needed for v in results) > 1 else ""
     return f"{part}the {node.op} of {node.module}" if node.module else f"{part}the {node.op}"
 
 

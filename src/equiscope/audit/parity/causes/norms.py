@@ -85,9 +85,11 @@ class SolvedNorm:
         z = z if self.weight is None else z * self.weight
         return z if self.bias is None else z + self.bias
 
-    def beside(self, other: "SolvedNorm") -> "SolvedNorm":
+    def with_axes_of(self, other: "SolvedNorm") -> "SolvedNorm":
         """This norm for the axes of another one."""
-        vectors = (None if t is None else _vector(t, other.x, other.axis) for t in (self.weight, self.bias, self.mean, self.variance))
+        vectors = (
+            None if t is None else _vector(t, other.x, other.axis) for t in (self.weight, self.bias, self.mean, self.variance)
+        )
         weight, bias, mean, variance = vectors
         return replace(self, axis=other.axis, weight=weight, bias=bias, mean=mean, variance=variance)
 
@@ -106,7 +108,7 @@ def norm(d: Divergence) -> Finding | None:
     if here is None or theirs is None:
         return None
     ours, at = here[0], here[1].value if d.b.program is None else None
-    theirs = theirs.beside(ours)
+    theirs = theirs.with_axes_of(ours)
     same_eps = abs(ours.eps - theirs.eps) <= 1e-3 * max(abs(ours.eps), abs(theirs.eps)) + 1e-13
     if ours.kind == theirs.kind and same_eps:
         return None
@@ -194,7 +196,9 @@ def _of_parameters(d: Divergence, solved: SolvedNorm, node: Node) -> Finding | N
     weights = [v for node in first_nodes(d.a, d.a_region, NEAR) for v in references(node) if v not in d.a.moving]
     vectors = [d.a.numbers(v) for v in dict.fromkeys(weights) if d.a.is_number(v) and d.a.numbers(v).squeeze().ndim == 1]
     z = solved.normalised(solved.x)
-    vectors = [v for v in [*vectors, *(v for v in (solved.weight, solved.bias) if v is not None)] if v.numel() == z.shape[solved.axis]]
+    vectors = [
+        v for v in [*vectors, *(v for v in (solved.weight, solved.bias) if v is not None)] if v.numel() == z.shape[solved.axis]
+    ]
     vectors = [_vector(v, z, solved.axis) for v in vectors]
     for weight in vectors:
         if _gives(d, node, [z * (1 + weight), *(z * (1 + weight) + b for b in vectors if b is not weight)]):

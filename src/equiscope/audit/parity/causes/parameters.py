@@ -189,7 +189,10 @@ def of_sibling(d: Divergence) -> Finding | None:
     """The parameters of another layer: A computes B's numbers with those of a module that differs in one number of its name."""
     for changes, ours, theirs in islice(_of_siblings(d), TRIALS):
         if reproduces(d, changes, far=True):
-            return Finding("weights", ours, theirs, "{0} with these weights computes {1}'s numbers")
+            near = (d.a.maker[v] for v in d.a_region if v in d.a.maker)
+            first = next((node for node in near if not changes.keys().isdisjoint(_behind(d.a, node))), d.a_step)
+            at = None if first is d.a_step else first.value
+            return Finding("weights", ours, theirs, "{0} with these weights computes {1}'s numbers", at)
     return None
 
 

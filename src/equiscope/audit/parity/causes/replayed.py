@@ -169,6 +169,17 @@ def parameters_of(side: Side, node: Node) -> list[int]:
     return list(dict.fromkeys(found))
 
 
+def first_reader(side: Side, value: int) -> Node | None:
+    """The first step that computes with a value, perhaps after it was moved."""
+    todo = {value}
+    for node in side.nodes:
+        if todo.intersection(node.inputs):
+            if node.op not in MOVEMENT:
+                return node
+            todo.add(node.value)
+    return None
+
+
 def kind_of(side: Side, value: int) -> str:
     """The kind of a leaf: parameter, buffer, constant, ...; empty for what a step computes."""
     if side.program is None:

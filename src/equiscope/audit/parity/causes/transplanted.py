@@ -4,6 +4,7 @@ What B has at the steps where the two diverge is put where A has its own, and A 
 """
 
 from collections.abc import Iterator
+from itertools import permutations
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ JOINING = {
     "where", "mul", "rsub", "sub", "log", "tril", "triu", "bool",
 }  # fmt: skip
 ROWS = {"getitem", "embedding", "index_select", "gather"}
+AXES = 5  # the most axes of a tensor of which each order is tried
 SMALL = 0.05  # an epsilon is below it
 PARAMETRIC = {"leaky_relu", "elu", "celu", "softplus", "hardtanh", "threshold", "hardshrink", "softshrink"}
 SCALES = {"mul", "rmul", "div", "rdiv", "truediv", "mul_", "div_", "baddbmm"}
@@ -253,7 +255,8 @@ def _with(side: Side, node: Node, x: float, other: float) -> Tensor | None:
 def rows(d: Divergence) -> Finding | None:
     """A's step with other rows of a value than those that it takes, as the first token for the last one, computes B's numbers."""
     assert d.b_step is not None
-    theirs = [d.b.numbers(v) for v in (d.b_step.value, *_moved(d.b, d.b_step)) if d.b.is_number(v)]
+    near = [d.b_step, *first_nodes(d.b, d.b_region, NEAR)]
+    theirs = {v: node for node in near[::-1] for v in (node.value, *_moved(d.b, node)) if d.b.is_number(v)}
     for value in (d.a_step.value, *_moved(d.a, d.a_step)):
         node = d.a.maker.get(value)
         if node is None or node.op not in TAKING or len(d.a.parents(value)) != 1 or not d.a.is_number(value):
@@ -261,12 +264,15 @@ def rows(d: Divergence) -> Finding | None:
         mine, whole = d.a.numbers(value), d.a.numbers(d.a.parents(value)[0])
         for axis in (i for i in range(min(whole.ndim, 3)) if whole.shape[:i] + whole.shape[i + 1 :] == mine.shape):
             of_each = whole.movedim(axis, 0)
-            for given in theirs:
+            for other, reader in theirs.items():
+                given = d.b.numbers(other)
                 which, taken = _rows_like(of_each, given.reshape(mine.shape), axis) if given.numel() == mine.numel() else ([], mine)
-                if which and not torch.equal(taken, mine) and reproduces(d, {value: taken}):
+                if which and not torch.equal(taken, mine) and reproduces(d, {value: taken}, far=True):
                     own, source = _rows_like(of_each, mine, axis)[0], described(d.a, d.a.parents(value)[0])
                     says = [f"{_listed(one)} of axis {axis} of {source}" for one in (own, which)]
-                    return Finding("exchanged", says[0], f"{says[1]} in their place", "{0} with these rows computes {1}'s numbers")
+                    at_b = None if reader is d.b_step else reader.value
+                    evidence = "{0} with these rows computes {1}'s numbers"
+                    return Finding("exchanged", says[0], f"{says[1]} in their place", evidence, at_b=at_b)
     return None
 
 
@@ -332,11 +338,14 @@ def order(d: Divergence) -> Finding | None:
                 continue
             if reproduces(d, {value: t.reshape(mine.shape)}):
                 at_a, at_b = d.a.source(value), d.b.source(other)
-                if d.is_same(difference(d.a.numbers(at_a).flatten(), d.b.numbers(at_b).flatten()), other):
+                one, two = d.a.numbers(at_a), d.b.numbers(at_b)
+                if d.is_same(difference(one.flatten(), two.flatten()), other):
                     at_a, at_b = value, other  # the two make these numbers in one order, and move them otherwise
                 evidence = "{0} with these numbers in {1}'s order computes {1}'s numbers"
                 says = f"the numbers of {described(d.a, at_a)}", "the same numbers in another order"
                 first, second = (v if v in side.maker else None for v, side in ((at_a, d.a), (at_b, d.b)))
+                if (at_a, at_b) != (value, other) and any(d.is_same(difference(one, t), other) for t in _in_axes(two, one)):
+                    first = second = None  # the two make these numbers with their axes in another order, and read them otherwise
                 found = Finding("exchanged", *says, evidence, first, second)
                 break
     return found  # where the order arises: of the values that reproduce B, the first one
@@ -363,6 +372,12 @@ def _explained(d: Divergence) -> Iterator[tuple[int, int]]:
                 first, second = d.a.numbers(value).flatten().sort().values, d.b.numbers(other).flatten().sort().values
                 if d.is_same(difference(second, first), other):
                     yield value, other
+
+
+def _in_axes(t: Tensor, like: Tensor) -> list[Tensor]:
+    """A tensor with its axes in each order in which it has the shape of another one."""
+    orders = permutations(range(t.ndim)) if t.ndim <= AXES else ()
+    return [t.permute(p) for p in orders if tuple(t.shape[i] for i in p) == tuple(like.shape)]
 
 
 def _moved(side: Side, node: Node) -> list[int]:
