@@ -6,7 +6,7 @@ no steps.
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -34,6 +34,7 @@ MOVEMENT = {
 }  # fmt: skip
 CASTS = {"to", "float", "double", "type_as", "type", "clone", "contiguous", "alias", "half", "bfloat16", "convert_element_type"}
 SOFTMAX = {"softmax", "_softmax", "safe_softmax", "_safe_softmax", "Softmax"}
+LAYERS = {"linear", "layer_norm", "rms_norm", "scaled_dot_product_attention"}  # what they compute is no part of a weight
 HIDDEN = -5e3  # scores below it are masked
 HALF = (torch.bfloat16, torch.float16)
 ONE_PRECISION = 32  # times the rounding error of one pass: where a side has one precision, a larger error is a difference
@@ -234,7 +235,8 @@ def of_module(
         notes = [f"{title} does not run in float64, so it was judged in one precision: {refused}"]
     elif not narrow:
         notes = [f"{title} runs other steps in float32 than in float64, so it was judged in float64 alone."]
-    moving, leaves = high.depending_on("input", "chance"), {leaf.id for leaf in high.leaves}
+    moving = high.depending_on("input", "chance")
+    moving, leaves = moving | _of_learned_inputs(high, moving), {leaf.id for leaf in high.leaves}
     half, tables = any(p.dtype in HALF for p in model.parameters()), dict[int, Tensor]()
     if not (half or refused):
         high, tables = _with_rounded_constants(high, low)
@@ -242,6 +244,16 @@ def of_module(
         title, nodes_of(high), high.values, narrow, moving, outputs, leaves, high, bool(refused), half, notes,
         tables=tables, low_program=low,
     )  # fmt: skip
+
+
+def _of_learned_inputs(program: Program, moving: Set[int]) -> set[int]:
+    """What layers compute from parameters alone, as from the learned queries of a decoder, and what follows from it."""
+    learned, found = program.depending_on("parameter"), set[int]()
+    for step in program.steps:
+        fixed = moving.isdisjoint(step.inputs)
+        if fixed and (not found.isdisjoint(step.inputs) or (step.op in LAYERS and not learned.isdisjoint(step.inputs))):
+            found.update(value for value, _ in step.outputs)
+    return found
 
 
 def _with_rounded_constants(high: Program, low: Program) -> tuple[Program, dict[int, Tensor]]:

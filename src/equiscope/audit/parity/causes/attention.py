@@ -293,6 +293,8 @@ def _position_bias(d: Divergence, a: AttentionScores, b: AttentionScores) -> Cha
     says = ["no bias" if _scale_of(side) is not None else what for side in (a, b)]
     if says[0] == says[1] == what:
         says[1] = what.replace("a bias", "another bias")
+    if says[0] == says[1]:
+        return None
     return Finding("position bias", says[0], says[1], "the scores differ by the same numbers for every input"), b.weights
 
 
@@ -309,9 +311,13 @@ def _by_distance(gap: Tensor, both: Tensor) -> bool:
 
 
 def _same_for_all_inputs(gap: Tensor, a: AttentionScores) -> bool:
-    """Whether it is the same for each sequence of the batch."""
-    apart = gap.unflatten(0, (-1, a.heads))
-    return len(apart) > 1 and bool((apart - apart[:1]).abs().max() <= 1e-10 * gap.abs().max())
+    """Whether it is the same for each sequence of the batch, although the scores are not."""
+
+    def same(t: Tensor) -> bool:
+        apart = t.unflatten(0, (-1, a.heads))
+        return len(apart) > 1 and bool((apart - apart[:1]).abs().max() <= 1e-10 * t.abs().max())
+
+    return same(gap) and not same(torch.where(a.visible, a.scores, 0.0))
 
 
 def _head_width(a: AttentionScores, b: AttentionScores) -> Finding | None:
