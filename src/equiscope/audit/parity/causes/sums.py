@@ -36,7 +36,8 @@ def changed_term(d: Divergence) -> Finding | None:
                 hides = bool((added < FORBIDDEN).any())
                 says = ["a mask", "no mask"] if hides else [f"{_named(d.a, term)} is added to the scores", "it is not"]
                 return Finding("mask" if hides else "position bias", says[0], says[1], "the scores of {0} without it are {1}'s")
-            return Finding("bias", f"{_named(d.a, term)} is added", "it is not added", "the sum of {0} without it is {1}'s")
+            kind = "bias" if len(d.a.users.get(term, [])) == 1 else "exchanged"  # B may add it elsewhere, as positions to keys
+            return Finding(kind, f"{_named(d.a, term)} is added", "it is not added", "the sum of {0} without it is {1}'s")
     for term, added in constant:
         for shift, rows in _other_rows(d.a, term):
             if _is_sum(d, top, total - added + rows.expand(total.shape)):
