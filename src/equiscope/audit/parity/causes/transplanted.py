@@ -339,12 +339,13 @@ def order(d: Divergence) -> Finding | None:
             if reproduces(d, {value: t.reshape(mine.shape)}):
                 at_a, at_b = d.a.source(value), d.b.source(other)
                 one, two = d.a.numbers(at_a), d.b.numbers(at_b)
-                if d.is_same(difference(one.flatten(), two.flatten()), other):
+                moved = d.is_same(difference(one.flatten(), two.flatten()), other)
+                if moved:
                     at_a, at_b = value, other  # the two make these numbers in one order, and move them otherwise
                 evidence = "{0} with these numbers in {1}'s order computes {1}'s numbers"
                 says = f"the numbers of {described(d.a, at_a)}", "the same numbers in another order"
                 first, second = (v if v in side.maker else None for v, side in ((at_a, d.a), (at_b, d.b)))
-                if (at_a, at_b) != (value, other) and any(d.is_same(difference(one, t), other) for t in _in_axes(two, one)):
+                if not moved and any(d.is_same(difference(one, t), other) for t in _in_axes(two, one)):
                     first = second = None  # the two make these numbers with their axes in another order, and read them otherwise
                 found = Finding("exchanged", *says, evidence, first, second)
                 break
