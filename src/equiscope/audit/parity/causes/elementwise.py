@@ -250,7 +250,9 @@ def residual(d: Divergence) -> Finding | None:
             if d.a.high[kept].shape == d.a.high[node.value].shape and reproduces(d, {node.value: d.a.numbers(kept)}):
                 kind = "residual" if len(known) > 1 else "exchanged"
                 where = node.module or "the model"
-                return Finding(kind, f"a sum of two terms in {where}", "one of them", "{0} without the other computes {1}'s")
+                learned = d.a.program is not None and d.a_step.value not in d.a.program.depending_on("input", "chance")
+                at_a = node.value if learned else None  # what is computed from parameters alone is no step that differs
+                return Finding(kind, f"a sum of two terms in {where}", "one of them", "{0} without the other computes {1}'s", at_a)
     return None
 
 

@@ -94,7 +94,8 @@ def _tables(side: Side, region: list[int]) -> list[int]:
     seen = set[int]()
     while todo and len(seen) < NEAR * UPSTREAM:
         value = todo.pop(0)
-        if value in seen or value in side.moving or value not in side.high:
+        moved = value in side.maker and side.maker[value].op in MOVEMENT | ROWS
+        if value in seen or (value in side.moving and not moved) or value not in side.high:
             continue
         seen.add(value)
         t = side.high[value]
