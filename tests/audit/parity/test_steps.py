@@ -65,3 +65,33 @@ def test_what_one_step_reads_or_computes_otherwise_is_named_where_it_is(change, 
     assert parity.kind == kind, parity.cause
     if change:
         assert parity.step_a.module == place
+
+
+class Projections(nn.Module):
+    """Attention whose queries, keys and values are of one projection each, or of one for all. by_head: how the rows are split."""
+
+    def __init__(self, of=None, by_head=False):
+        super().__init__()
+        self.parts = nn.ModuleList(nn.Linear(D, D) for _ in range(3))
+        self.packed, self.by_head = of is not None, by_head
+        if of is not None:
+            self.parts.load_state_dict(of.parts.state_dict())
+            self.weight = nn.Parameter(torch.cat([m.weight for m in self.parts]))
+            self.bias = nn.Parameter(torch.cat([m.bias for m in self.parts]))
+
+    def forward(self, x):
+        if self.packed:
+            y = nn.functional.linear(x, self.weight, self.bias)
+            y = y.unflatten(-1, (2, 3, -1)).transpose(2, 3) if self.by_head else y.unflatten(-1, (3, 2, -1))
+            q, k, v = y.unbind(-3)
+        else:
+            q, k, v = (m(x).unflatten(-1, (2, -1)) for m in self.parts)
+        return torch.einsum("bhij,bjhd->bihd", torch.einsum("bihd,bjhd->bhij", q, k).softmax(-1), v)
+
+
+def test_projections_that_the_other_side_packs_head_by_head_are_a_layout():
+    torch.manual_seed(0)
+    a, x = Projections(), torch.randn(2, 5, D)
+    assert eq.parity(a, Projections(a), x, differences=1).holds
+    parity = eq.parity(a, Projections(a, by_head=True), x, differences=1)
+    assert parity.kind == "fused layout", parity.cause

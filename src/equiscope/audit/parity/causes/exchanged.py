@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from equiscope.audit.parity.causes.finding import Finding
-from equiscope.audit.parity.causes.replayed import downstream, first_nodes, parameters_of, reproduces
+from equiscope.audit.parity.causes.replayed import downstream, first_nodes, parameters_of, references, reproduces
 from equiscope.audit.parity.causes.sums import ADDITIONS, before_softmax
 from equiscope.audit.parity.divergence import Divergence
 from equiscope.audit.parity.sides import HIDDEN, MOVEMENT, Node, Side, rerun
@@ -245,7 +245,28 @@ def fused_layout(d: Divergence) -> Finding | None:
                 return Finding(
                     "fused layout", f"{where}: {ours}", theirs, "{0}'s projection split in the other way gives {1}'s numbers"
                 )
-    return _order_of_split(d)
+    return _order_of_split(d) or (_packed(d) if d.gives is None else None)
+
+
+def _packed(d: Divergence) -> Finding | None:
+    """A has one projection for each part, as queries, keys and values; B has them in one, whose numbers it splits otherwise."""
+    for value in d.explained_inputs():
+        read = d.a.maker[value].inputs[:1] if value in d.a.maker else ()
+        group = [d.a.maker[v] for v in d.a.siblings.get(value, []) if d.a.maker[v].op == "linear"]
+        group = [node for node in group if node.inputs[:1] == read]
+        given = [references(node)[1:] for node in group]  # a weight, and perhaps a bias
+        if len(group) not in (2, 3) or len({tuple(d.a.high[x].shape for x in one) for one in given}) > 1:
+            continue
+        rows = torch.cat([torch.cat([d.a.high[x].reshape(len(d.a.high[x]), -1) for x in one], 1) for one in given])
+        widths = [d.a.high[x][0].numel() for x in given[0]]
+        for _, (ours, theirs), moved in _layouts(rows.mT):
+            parts = [t.split(widths, 1) for t in moved.mT.chunk(len(group))]
+            changes = {x: t for one, part in zip(given, parts, strict=True) for x, t in zip(one, part, strict=True)}
+            if reproduces(d, changes, far=True):
+                where = ", ".join(dict.fromkeys(node.module or node.op for node in group))
+                evidence = "{0} with its weights in this order computes {1}'s numbers"
+                return Finding("fused layout", f"{where}: {ours}", theirs, evidence)
+    return None
 
 
 def _order_of_split(d: Divergence) -> Finding | None:
