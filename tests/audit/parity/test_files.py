@@ -204,6 +204,35 @@ def test_the_planted_difference_of_an_onnx_file_is_named(tmp_path):
     assert eq.parity(a, tmp_path / "b.onnx", ids(), differences=1).kind == "activation"
 
 
+@pytest.mark.parametrize(("factor", "holds"), [(2.0, True), (3.0, False)])
+def test_an_onnx_file_with_a_sequence_of_tensors_is_a_side(tmp_path, factor, holds):
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    sizes = [onnx.numpy_helper.from_array(np.array(a), n) for n, a in (("one", 1), ("two", np.float32(2)), ("first", [2, 2]))]
+    nodes = [
+        node("SplitToSequence", ["x", "first"], ["parts"], axis=1), node("SequenceAt", ["parts", "one"], ["second"], name="take"),
+        node("Mul", ["second", "two"], ["y"], name="scale"),
+    ]  # fmt: skip
+    graph = onnx.helper.make_graph(nodes, "g", [value("x", 1, [3, 4])], [value("y", 1, [3, 2])], sizes)
+    opset = onnx.helper.make_opsetid("", 18)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=9), str(tmp_path / "b.onnx"))
+
+    class Halves(torch.nn.Module):
+        def forward(self, x):
+            return x.split(2, 1)[1] * factor
+
+    parity = eq.parity(Halves(), tmp_path / "b.onnx", torch.randn(3, 4), differences=1)
+    assert parity.holds == holds
+    assert holds or "Mul in scale" in parity.where
+    pair = onnx.helper.make_graph(
+        [node("Add", ["x", "w"], ["y"])], "g", [value(n, 1, [3, 4]) for n in "xw"], [value("y", 1, [3, 4])]
+    )
+    onnx.save(onnx.helper.make_model(pair, opset_imports=[opset], ir_version=9), str(tmp_path / "two.onnx"))
+    with pytest.raises(InputError, match="takes x, w"):
+        eq.parity(Halves(), tmp_path / "two.onnx", torch.randn(3, 4), differences=1)
+
+
 ROTARY = [
     ({"base": 5e5}, "rope base"), ({"order": "strided"}, "head order"), ({"scale": 1 / 8}, "softmax scale"),
     ({"window": 4}, "window"), ({"norm": "other"}, "norm kind"), ({"cap": 2.0}, "soft-cap"),

@@ -17,13 +17,14 @@ from .planted_five_b import cases as five_b
 from .planted_fourth import cases as fourth
 from .planted_kinds import cases as kinds
 from .planted_recorded import cases as recorded
+from .planted_sixth import cases as sixth
 from .planted_third import cases as third
 
 HERE = Path(__file__).parent
 SETS = {
     "planted_by_others": by_others, "planted_again": again, "planted_third": third, "planted_kinds": kinds,
     "planted_recorded": recorded, "planted_fourth": fourth, "planted_five_b": five_b,
-    "planted_five_a": five_a,
+    "planted_five_a": five_a, "planted_sixth": sixth,
 }  # fmt: skip
 KNOWN = {name: json.loads((HERE / name / "known_failures.json").read_text()) for name in SETS}
 DEFAULT = {  # causes that test_planted.py has not, and of the others one of each kind of side and of model
@@ -56,6 +57,7 @@ DEFAULT = {  # causes that test_planted.py has not, and of the others one of eac
         "conformer-letters_over_time-torch", "gemma3-one_base-torch", "healthy-conformer-norm_folded_into_the_taps",
         "healthy-gemma3-scale_in_the_norm",
     },
+    "planted_sixth": {"albert-positions_from_two-onnx", "healthy-albert-onnx"},
 }  # fmt: skip
 
 

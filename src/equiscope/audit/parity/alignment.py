@@ -253,8 +253,15 @@ def _rows(alignment: Alignment, first: Fingerprints, second: Fingerprints) -> No
                 hits = [v for v in some if rows[other, axis].hold(mine[v], single)]
                 alignment.parts.update({v: other for v in hits if v not in alignment.parts})
                 whole = len(hits) > 1 and {tokens[v] for v in hits} == set(tokens.values())
-                if whole or (len(hits) == 1 and len(b.siblings.get(other, ())) > 1):  # of one expert that this side applies to all
+                expert = len(hits) == 1 and len(b.siblings.get(other, ())) > 1 and _is_fed(alignment, b, other)
+                if whole or expert:  # one that this side applies to all tokens
                     alignment.parts_back.setdefault(other, some[0])
+
+
+def _is_fed(alignment: Alignment, b: Side, value: int) -> bool:
+    """Whether all that this value of B is computed from has an equal in A, at least for some of the tokens."""
+    equals = alignment.back.keys() | alignment.parts_back.keys()
+    return all(x in equals for x in b.parents(value) if x in b.moving)
 
 
 @dataclass(frozen=True, eq=False)

@@ -133,16 +133,13 @@ def of_onnx(model: Any, path: Path, args: tuple[Any, ...], kwargs: Mapping[str, 
 
 
 def _feeds(names: list[str], args: tuple[Any, ...], kwargs: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    given = [x for x in args if isinstance(x, Tensor)]
+    """The inputs of a graph by their names there: keyword arguments by name, the others in their order."""
     named = {name: x for name, x in kwargs.items() if isinstance(x, Tensor)}
-    rest = [x for name, x in named.items() if name not in names]
-    feeds = {name: named[name] if name in named else (given + rest).pop(0) for name in names if name in named or given or rest}
-    for name in names:
-        if name not in named and given:
-            feeds[name] = given.pop(0)
-    if set(feeds) != set(names):
+    rest = iter([x for x in args if isinstance(x, Tensor)] + [x for name, x in named.items() if name not in names])
+    feeds = {name: named[name] if name in named else next(rest, None) for name in names}
+    if any(x is None for x in feeds.values()):
         raise InputError(f"{path} takes {', '.join(names)}. Give them by position or as keyword arguments.")
-    return {name: x.detach().cpu().numpy() for name, x in feeds.items()}
+    return {name: x.detach().cpu().numpy() for name, x in feeds.items() if x is not None}
 
 
 def _double(x: Any) -> Any:
@@ -150,7 +147,7 @@ def _double(x: Any) -> Any:
 
 
 def _run(runtime: Any, onnx: Any, model: Any, feeds: dict[str, Any], names: list[str], path: Path) -> dict[str, Any]:
-    """Every tensor of the graph by name."""
+    """Every tensor of the graph by name. Sequences of tensors are left out."""
     traced = onnx.ModelProto()
     traced.CopyFrom(model)
     shown = {one.name for one in traced.graph.output}
@@ -160,7 +157,8 @@ def _run(runtime: Any, onnx: Any, model: Any, feeds: dict[str, Any], names: list
     try:
         session = runtime.InferenceSession(traced.SerializeToString(), options, providers=["CPUExecutionProvider"])
         wanted = [one.name for one in session.get_outputs()]
-        return dict(zip(wanted, session.run(wanted, feeds), strict=True))
+        values = zip(wanted, session.run(wanted, feeds), strict=True)
+        return {name: x for name, x in values if isinstance(x, np.ndarray)}
     except Exception as error:  # another library
         raise InputError(f"{path} does not run in onnxruntime: {' '.join(str(error).split())[:200]}.") from error
 
@@ -195,9 +193,10 @@ def _side(model: Any, path: Path, feeds: dict[str, Any], low: dict[str, Any], hi
     wide = {name: _double(x) for name, x in tensors.items()} | (high or {})
     names = {name: i for i, name in enumerate(tensors)}
     moving = {names[name] for name in feeds}
-    nodes = []
+    nodes, sequences = [], dict[str, tuple[int, ...]]()  # a sequence stands for the tensors that it is made of
     for node in model.graph.node:
-        inputs = tuple(names[name] for name in node.input if name in names)
+        inputs = tuple(i for name in node.input for i in ((names[name],) if name in names else sequences.get(name, ())))
+        sequences |= {name: inputs for name in node.output if name and name not in names}
         equation = next((one.s.decode() for one in node.attribute if one.name == "equation"), "")
         for name in node.output:
             if name in names:

@@ -30,7 +30,7 @@ MOVEMENT = {
     "clone", "to", "type_as", "float", "double", "repeat", "repeat_interleave", "narrow", "select", "slice", "cat", "stack",
     "neg", "detach", "view_as_complex", "view_as_real", "view_as", "real", "imag", "tensor_split", "alias", "read", "put",
     "spread", "rearrange", "Reshape", "Transpose", "Slice", "Split", "Concat", "Squeeze", "Unsqueeze", "Expand", "Identity",
-    "Cast", "Neg",
+    "Cast", "Neg", "SequenceAt",
 }  # fmt: skip
 CASTS = {"to", "float", "double", "type_as", "type", "clone", "contiguous", "alias", "half", "bfloat16", "convert_element_type"}
 SOFTMAX = {"softmax", "_softmax", "safe_softmax", "_safe_softmax", "Softmax"}
