@@ -285,9 +285,11 @@ def test_a_picture_that_cannot_be_read_is_named(tmp_path):
     folder = classes(tmp_path, {"cat": 3, "dog": 3})
     bad = folder / "dog" / "01.png"
     whole = bad.read_bytes()
-    for content in (b"no picture", b"", whole[: len(whole) // 2]):
+    for content in (b"no picture", whole[: len(whole) // 2]):
         bad.write_bytes(content)
         assert f"{bad} cannot be read as a picture" in refusal(train=str(folder))
+    bad.write_bytes(b"")
+    assert f"{bad} is empty" in refusal(train=str(folder))
     Image.fromarray(np.zeros((6, 5), np.uint16)).save(bad)
     assert f"{bad} has more than 8 bits a colour" in refusal(train=str(folder))
 

@@ -169,7 +169,7 @@ def test_many_recordings_lie_in_a_file_and_give_the_same_batches(voices):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda f: (f / "yes_ann_0.wav").write_bytes(b""), r"yes_ann_0\.wav cannot be read as a sound"),
+        (lambda f: (f / "yes_ann_0.wav").write_bytes(b""), r"yes_ann_0\.wav is empty: it has no bytes"),
         (lambda f: (f / "yes_ann_0.wav").write_bytes(b"RIFF or not"), r"yes_ann_0\.wav cannot be read as a sound: [^<]*$"),
         (lambda f: soundfile.write(f / "yes_ann_0.wav", np.zeros(0), 8000), r"yes_ann_0\.wav is a sound without samples"),
         (lambda f: written(f / "yes_ann_0.wav", 0.01), r"yes_ann_0\.wav lasts 10 ms, but one token takes 25 ms\. Leave it out"),

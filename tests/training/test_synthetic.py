@@ -105,7 +105,7 @@ def test_the_share_of_a_step_is_independent_of_the_number_of_processes():
         ("copy", "3 99", r"'99' is not a symbol of this task, which has 0 to 15\. Separate symbols by spaces\."),
         ("recall", "k1 x", r"'x' is not a symbol of this task, which has k0 to k7 and v0 to v7"),
         ("recall", "k1 v1 k2", r'The last symbol asks what followed it before, such as "k0 k1 k0"'),
-        ("back", "1 2 3", r"The answer is the token 4 before, but there are only 3 tokens\. Give more\."),
+        ("back", "1 2 3", r"The answer is the token 4 before, but got 3 tokens\. Give more\."),
         ("addition", "1 2 3", r"Addition is of two numbers"),
         ("sort", "", r"There is no question\. Give at least one symbol\."),
     ],

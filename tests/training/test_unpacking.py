@@ -67,7 +67,7 @@ def test_an_archive_is_a_folder_beside_the_recipe(here, write, ending, task):
     archive = packed(here / "data set", ending)
     found = look_into([archive.name])
     assert found.folder is not None
-    assert found.draft.understood[0].endswith("files, which are unpacked into the folder data_set.")
+    assert found.draft.understood[0].endswith("unpacked into the folder data_set.")
     assert ".unpacked" not in json.dumps([found.draft.recipe(), found.draft.understood, found.draft.files, found.draft.example])
     assert found.draft.data["task"] == task
     assert sorted(path.name for path in here.iterdir() if path.name.startswith(".")) == []
