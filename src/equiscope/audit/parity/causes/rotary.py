@@ -180,7 +180,8 @@ def _rotated(side: Side, region: list[int], explained: Set[int]) -> list[Rotated
                 moved = [s for s in [source, *side.ancestors(source, NEAR)] if side.high[s].shape == t.shape]
                 same = [s for s in moved if side.source(s) == side.source(source)]
                 sources = [side.numbers(s).movedim(axis, -2).flatten(0, -3) for s in same]
-                found.append(RotatedValue(value, axis, t.shape, rotation, sources))
+                own = [s for s in sources if torch.equal(s.sort(-1).values, x.sort(-1).values)]  # columns moved, not heads
+                found.append(RotatedValue(value, axis, t.shape, rotation, own))
                 break
     return found
 
