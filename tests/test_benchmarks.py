@@ -86,6 +86,7 @@ def test_what_muon_saves_can_be_measured():
     done = run("benchmarks.muon", "--quick")
     assert done.returncode == 0, done.stderr
     assert "| ethanol |" in done.stdout
+    assert "| fashion-mnist-plain |" in done.stdout
 
 
 @pytest.mark.thorough

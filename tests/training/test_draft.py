@@ -181,6 +181,22 @@ def test_lone_atoms_are_references(here):
     opened(draft)
 
 
+@pytest.mark.parametrize(
+    ("stated", "unit", "sentence"),
+    [
+        ("eV", "eV", "Energies are in eV, as the frames state."),
+        ("KCAL/MOL", "kcal/mol", "Frames state the unit 'KCAL/MOL'. However: By their size the energies are in eV"),
+        ("furlong", "eV", "Frames state the unit 'furlong', which is not one of eV, meV, kcal/mol"),
+    ],
+)
+def test_the_unit_that_frames_state_is_taken_and_a_doubt_is_said(here, stated, unit, sentence):
+    frame = "2\nenergy={} units=" + stated + "\nH 0 0 0\nH {} 0 0\n"
+    (here / "h2.xyz").write_text("".join(frame.format(-31.2 - i / 1000, 0.7 + i / 100) for i in range(40)))
+    draft = look(["h2.xyz"])
+    assert draft.data["unit"] == unit
+    assert any(line.startswith(sentence) for line in [*draft.understood, *draft.warnings])
+
+
 def test_frames_that_are_copies_are_left_out(here):
     frame = "2\nProperties=species:S:1:pos:R:3 energy={:.3f}\nH 0 0 0\nH 0 0 {:.3f}\n"
     (here / "h2.xyz").write_text("".join(frame.format(-31.0 - i % 36 / 100, 0.7 + i % 36 / 100) for i in range(40)))

@@ -121,6 +121,15 @@ def test_a_step_with_sharpness_counts_two_passes(tmp_path, monkeypatch):
     assert work[1] == pytest.approx(2 * work[0], rel=0.05)
 
 
+@pytest.mark.parametrize(("slower", "said"), [(1.0, False), (9.0, True)])
+def test_a_cpu_that_is_slow_in_bfloat16_is_told_before_the_first_step(tmp_path, monkeypatch, slower, said):
+    monkeypatch.setattr(loop, "best_rate", lambda _, dtype: 9e9 / slower if dtype is torch.bfloat16 else 9e9)
+    messages = []
+    fit(*small(tmp_path, engine={"precision": "bfloat16"}), tmp_path / "run", Watcher(message=messages.append))
+    sentence = "a matrix product in bfloat16 takes 9.0 times as long as in float32. To train faster: --set engine.precision=float32"
+    assert (f"On this CPU {sentence}" in messages) is said
+
+
 def test_the_best_weights_are_those_of_the_best_measurement(tmp_path):
     found, task = small(tmp_path, optimiser={"rate": 0.5, "warmup": 0, "clip": 1.0}, evaluation={"every": 1})
     fit(found, task, tmp_path / "run")

@@ -4,7 +4,8 @@ torch.ops.aten._scaled_dot_product_flash_attention_for_cpu, and its backward
     Attention on a CPU that takes a causal mask beside a bias, and returns the logarithms of the softmax's sums, from which the
     gradient of a bias is recomputed. Without them a bias goes through the public call, as a dense table.
 torch.ops.mkldnn._linear_pointwise, _reorder_linear_weight, _is_mkldnn_bf16_supported
-    A linear map with weights in oneDNN's block format, fused with what follows. Without them torch's matrix product.
+    A linear map with weights in oneDNN's block format, fused with what follows, and whether the CPU has instructions for bfloat16.
+    Without them torch's matrix product, in float32.
 torch._C._are_functorch_transforms_active
     Whether vmap, grad or jvp of torch.func are active. Without it they are assumed to be, so the plain formulas run.
 torch._C._functorch.is_batchedtensor
@@ -36,7 +37,7 @@ _is_batched: Any = getattr(getattr(torch._C, "_functorch", None), "is_batchedten
 # overloads are named where they are called, or torch looks through them each time
 linear_pointwise: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 reorder_linear_weight: Any = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None)
-_bfloat16_packs: Any = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+_bfloat16_supported: Any = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
 
 
 def overridable(kernel: Callable[P, R]) -> Callable[P, R]:
@@ -70,9 +71,12 @@ def packs(weight: Tensor) -> bool:
     there = torch.backends.mkldnn.is_available() and None not in (linear_pointwise, reorder_linear_weight)
     if not there or weight.device.type != "cpu" or not weight.numel():
         return False
-    return weight.dtype == torch.float32 or (
-        weight.dtype == torch.bfloat16 and _bfloat16_packs is not None and bool(_bfloat16_packs())
-    )
+    return weight.dtype == torch.float32 or (weight.dtype == torch.bfloat16 and bfloat16_supported())
+
+
+def bfloat16_supported() -> bool:
+    """Whether oneDNN has instructions of this CPU for products in bfloat16, which otherwise take longer than those in float32."""
+    return _bfloat16_supported is not None and bool(_bfloat16_supported())
 
 
 @contextmanager

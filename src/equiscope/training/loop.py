@@ -34,6 +34,7 @@ from equiscope.training.task import Batch, Task, resolve_spec, warnings
 HEAD = ("output_layer.", "readout.")  # names of the weights after the last block
 STOPPING = "Stopping after the current step. Press Ctrl-C again to stop at once."
 COMPILING = "The first step compiles the model, which takes a minute or more. Ctrl-C stops that at once."
+SLOW = 1.2  # times as long as in float32 takes a product in bfloat16 of which the user is told
 AGAIN = "Step {step} has inputs of another shape, so the model is compiled again. Ctrl-C stops that at once."
 
 
@@ -232,7 +233,7 @@ class TrainingLoop:
                 self.entries.close()
 
     def _steps(self, step: int, stop_signal: Callable[[], int]) -> Generator[int, StepResult, Run]:
-        peak = best_rate(self.engine.device, torch.bfloat16 if self.recipe.engine.precision == "bfloat16" else torch.float32)
+        peak = self._peak()
         if self.saved < 0:
             self._evaluate(0)
         while self.schedule_step < self.steps:
@@ -254,6 +255,19 @@ class TrainingLoop:
             name = signal.Signals(stop).name
             return self._record(state="stopped", reason=f"{name} after the last step, which is saved, before the last measurement")
         return self._finish(step)
+
+    def _peak(self) -> float:
+        """Operations per second of the fastest matrix product in the recipe's precision."""
+        device = self.engine.device
+        if self.recipe.engine.precision == "float32":
+            return best_rate(device, torch.float32)
+        peak = best_rate(device, torch.bfloat16)
+        if device.type == "cpu" and (ratio := best_rate(device, torch.float32) / peak) > SLOW:
+            self.watcher.message(
+                f"On this CPU a matrix product in bfloat16 takes {ratio:.1f} times as long as in float32. "
+                "To train faster: --set engine.precision=float32"
+            )
+        return peak
 
     def _schedule_step(self, step: int) -> int:
         """The step at which the schedule stands after `step` steps: the same number in all processes."""

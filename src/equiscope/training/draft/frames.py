@@ -20,11 +20,13 @@ from equiscope.tokens.points import read_frames
 from equiscope.training.draft import points
 from equiscope.training.draft.draft import RecipeDraft, extent, listed, title_of
 from equiscope.training.draft.points import ENERGY
+from equiscope.units import ENERGIES
 
 FORCES = ("forces", "force", "REF_forces", "dft_forces", "F", "gradient")
 POSITIONS, NUMBERS = ("coords", "R", "positions", "pos"), ("nuclear_charges", "z", "numbers", "atomic_numbers", "Z")
 ATOM = {1: -13.6, 6: -1030.0, 7: -1486.0, 8: -2042.0, 9: -2713.0, 14: -7880.0, 16: -10835.0, 17: -12520.0}  # eV, all electrons
-UNITS = {"eV": 1.0, "kcal/mol": 0.0433641, "kJ/mol": 0.0103643, "hartree": 27.2114}
+UNIT_KEYS = ("energy_unit", "energy_units", "unit", "units")  # in the comment of a frame
+SPELLINGS = {name.lower(): name for name in ENERGIES} | {"ha": "hartree", "rydberg": "Ry"}
 
 
 def of_files(path: Path) -> RecipeDraft:
@@ -50,7 +52,7 @@ def of_files(path: Path) -> RecipeDraft:
     elements = sorted({n for row, _ in molecules for n in row})
     compositions = [row for row, _ in molecules]
     formulas = {tuple(sorted(row)) for row, _ in molecules}
-    unit, why = _unit(molecules)
+    unit, why, doubts = _stated_unit(content.units, *_unit(molecules))
     held = max(2, min(1000, len(molecules) // 10))
     understood = [
         f"{path} has {counted(len(molecules), 'frame')} of {counted(len(formulas), 'composition')}, of "
@@ -60,7 +62,9 @@ def of_files(path: Path) -> RecipeDraft:
     ]
     if content.periodic:
         understood.append("They are periodic: an atom sees others, and their images, up to 5 Å away (model.cutoff).")
-    warnings = [] if unit != "?" else ["The unit of the energies is not known: set data.unit before you trust a number."]
+    warnings = doubts
+    if unit == "?":
+        warnings.append("The unit of the energies is not known: set data.unit before you trust a number.")
     if single:
         understood.append(f"Isolated atoms: {counted(len(single), 'frame')}. They are the reference energies, not examples.")
     divisor = 10
@@ -107,6 +111,7 @@ class _FrameFiles:
     """What files hold: the names of values, and of each frame its atomic numbers, energy and a digest of its atoms and places.
 
     forced  how many frames have forces; periodic: whether a frame is
+    units   words for the unit of energies, which frames state
     """
 
     keys: dict[str, str] = field(default_factory=dict)
@@ -115,6 +120,7 @@ class _FrameFiles:
     prints: list[bytes] = field(default_factory=list)
     forced: int = 0
     periodic: bool = False
+    units: set[str] = field(default_factory=set)
 
     def add(self, numbers: list[int], energy: float, at: np.ndarray) -> None:
         self.numbers.append(numbers)
@@ -174,8 +180,22 @@ def _xyz(file: Path, content: _FrameFiles) -> None:
             faults.add(f"{where} has the energy {value}.", where)
         with faults.caught(where):
             content.periodic = content.periodic or cell_of(frame, where) is not None
+        content.units.update(str(frame.values[key]) for key in UNIT_KEYS if key in frame.values)
         content.add(frame.numbers.tolist(), float(value), frame.positions.numpy())
     faults.check()
+
+
+def _stated_unit(stated: set[str], guess: str, why: str) -> tuple[str, str, list[str]]:
+    """The unit that the frames state, or else the guess; why; and what is doubtful."""
+    if not stated:
+        return guess, why, []
+    words = listed([repr(word) for word in sorted(stated)])
+    unit = SPELLINGS.get(next(iter(stated)).lower()) if len(stated) == 1 else None
+    if unit is None:
+        known = ", ".join(ENERGIES)
+        return guess, why, [f"Frames state the unit {words}, which is not one of {known}, so it is not used. Set data.unit."]
+    doubts = [] if guess in (unit, "?") else [f"Frames state the unit {words}. However: {why} Set data.unit to the right one."]
+    return unit, f"Energies are in {unit}, as the frames state.", doubts
 
 
 def _unit(molecules: list[tuple[list[int], float]]) -> tuple[str, str]:
@@ -183,7 +203,7 @@ def _unit(molecules: list[tuple[list[int], float]]) -> tuple[str, str]:
     rows = [(sum(ATOM[n] for n in row), energy) for row, energy in molecules if all(n in ATOM for n in row)]
     if rows and all(energy for _, energy in rows):
         ratio = float(np.median([energy / wanted for wanted, energy in rows]))
-        for unit, size in UNITS.items():
+        for unit, size in ENERGIES.items():
             if 0.8 < ratio * size < 1.25:
                 return unit, f"By their size the energies are in {unit}: those of all electrons of these atoms."
     counts = Counter(len(row) for row, _ in molecules)
