@@ -21,6 +21,7 @@ from torch.fx import Node
 from equiscope.audit.diagnose.localize import EXACT
 from equiscope.audit.inputs.adapt import complete_arguments
 from equiscope.audit.inputs.lengths import LONGEST, cost, longest, resized
+from equiscope.audit.inputs.padded import mask_name, ragged
 from equiscope.audit.inputs.variations import batched, distinct_flags, resampled, sequence
 from equiscope.audit.proof.exported_program import (
     ExportedProgram,
@@ -43,7 +44,6 @@ from equiscope.audit.proof.walk import RandomOperation, Walk, module_of, operati
 from equiscope.audit.statements.pairs import RunPair, SameRows, measure_pair
 from equiscope.audit.statements.sequences.batch import BatchIndependence
 from equiscope.audit.statements.sequences.causal import CausalOutput
-from equiscope.audit.statements.sequences.padding import mask_name, ragged
 from equiscope.audit.statements.statement import Statement, Symmetry
 from equiscope.audit.subject import ModelError, Pass, Subject, shortened
 from equiscope.errors import counted

@@ -20,10 +20,10 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.audit.inputs.lengths import cost
+from equiscope.audit.inputs.padded import mask_name, ragged
 from equiscope.audit.inputs.variations import batched, changed_tokens, lengthened, resampled, sequence
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
 from equiscope.audit.statements.pairs import error
-from equiscope.audit.statements.sequences.padding import mask_name, ragged
 from equiscope.audit.subject import ModelError, Outputs, Pass, Seeds, Subject, numbers, reseed, shortened
 from equiscope.audit.subject.outputs import finite
 from equiscope.audit.subject.state import equal

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from torch import Generator
 
 from equiscope.audit.inputs.lengths import cost, largest_batch
+from equiscope.audit.inputs.padded import mask_name, pads_left, ragged
 from equiscope.audit.inputs.variations import batched, resampled, resampled_flags, reversed_positions, scaled_values, sequence
 from equiscope.audit.statements.pairs import RunPair, SameRows
-from equiscope.audit.statements.sequences.padding import mask_name, pads_left, ragged
 from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import ModelError, Pass, Subject
 from equiscope.audit.subject.outputs import of_size

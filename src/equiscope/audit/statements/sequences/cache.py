@@ -13,10 +13,10 @@ import torch
 from torch import Generator, Tensor, nn
 
 from equiscope.audit.inputs.lengths import LENGTH_BUDGETS, length_ladder, resized
+from equiscope.audit.inputs.padded import mask_name, pads_left, ragged
 from equiscope.audit.inputs.variations import sequence
 from equiscope.audit.statements.pairs import RunPair, SameRows
 from equiscope.audit.statements.sequences.causal import claims_causal
-from equiscope.audit.statements.sequences.padding import mask_name, pads_left, ragged
 from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import ModelError, Pass, Subject, arguments, first_tokens
 from equiscope.audit.subject.outputs import SelectedOutputs

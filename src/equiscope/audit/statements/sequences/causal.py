@@ -14,9 +14,9 @@ from torch import Generator, Tensor
 
 from equiscope.audit.inputs.adapt import DECODED
 from equiscope.audit.inputs.lengths import LENGTH_BUDGETS, LengthBudget, cost, largest_batch, length_ladder, resized
+from equiscope.audit.inputs.padded import mask_name, ragged
 from equiscope.audit.inputs.variations import batched, changed_tokens, sequence
 from equiscope.audit.statements.pairs import RunPair, SameRows, error, measure_pair
-from equiscope.audit.statements.sequences.padding import mask_name, ragged
 from equiscope.audit.statements.statement import Screening, Statement
 from equiscope.audit.subject import ModelError, Pass, Subject, shortened
 from equiscope.audit.subject.outputs import differing

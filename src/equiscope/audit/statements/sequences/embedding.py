@@ -15,9 +15,9 @@ from tokenizers import Tokenizer
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
+from equiscope.audit.inputs.padded import mask_name, pads_left
 from equiscope.audit.inputs.variations import batched, resampled, sequence
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided, verdict_of
-from equiscope.audit.statements.sequences.padding import mask_name, pads_left
 from equiscope.audit.subject import ModelError, Pass, Subject, copy_in_dtype
 from equiscope.audit.verdict import SEVERITY
 from equiscope.record import OutputVerdict, Row

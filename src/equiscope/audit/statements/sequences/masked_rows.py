@@ -11,9 +11,9 @@ from dataclasses import replace
 import torch
 from torch import Generator, Tensor
 
+from equiscope.audit.inputs.padded import TRUE_IS_PADDING, mask_name, padded, pads_left
 from equiscope.audit.inputs.variations import batched, sequence
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
-from equiscope.audit.statements.sequences.padding import TRUE_IS_PADDING, mask_name, padded, pads_left
 from equiscope.audit.statements.sequences.rotary_layout import attention_calls, query_key_products
 from equiscope.audit.subject import ModelError, Pass, Subject
 from equiscope.audit.subject.outputs import finite

@@ -5,25 +5,18 @@ unless it gets the positions. A model that takes `position_ids` gets those that 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
-import torch
-from torch import Generator, Tensor
+from torch import Generator
 
 from equiscope.audit.diagnose.localize import EXACT
-from equiscope.audit.inputs.adapt import DECODED
-from equiscope.audit.inputs.variations import batched, changed_tokens, resampled, sequence
+from equiscope.audit.inputs.padded import mask_name, padded, pads_left, ragged
+from equiscope.audit.inputs.variations import changed_tokens, sequence
 from equiscope.audit.statements.pairs import RunPair, SameRows, error, measure_pair
 from equiscope.audit.statements.statement import Statement
-from equiscope.audit.subject import ModelError, Pass, Subject, arguments, shortened
+from equiscope.audit.subject import ModelError, Pass, Subject, shortened
 from equiscope.errors import counted
 from equiscope.symmetry import Inputs
-from equiscope.symmetry.inputs import LENGTHS, InputKind
-
-MASKS = ("attention_mask", "src_key_padding_mask", "key_padding_mask", "padding_mask")
-DECODER_MASKS = ("decoder_attention_mask", "tgt_key_padding_mask")
-TRUE_IS_PADDING = ("tgt_key_padding_mask", "src_key_padding_mask", "key_padding_mask")  # True is padding
 
 
 class _Padding(Statement):
@@ -133,105 +126,3 @@ def _without_positions(run: Pass, pair: RunPair) -> str:
     except ModelError:
         return ""
     return f"without position_ids it does not hold: {max_error:.1e} with one row of padding" if not max_error < 1e-9 else ""
-
-
-@dataclass(frozen=True)
-class Ragged:
-    """Sequences of several lengths in one batch, padded to the longest; and each alone, without padding."""
-
-    batch: Inputs
-    singles: list[Inputs]
-    lengths: tuple[int, ...]
-
-
-def ragged(subject: Subject, single: Inputs, lengths: tuple[int, ...], left: bool, generator: Generator) -> Ragged:
-    """Rows that differ in length, tokens and mask; the first is the given sequence. All are padded on one side."""
-    longest = max(lengths)
-    texts = [single, *(resampled(single, generator) for _ in lengths[1:])]
-    parts = [shortened(text, size) if size < (single.length or 0) else text for text, size in zip(texts, lengths, strict=True)]
-    rows = [padded(subject, part, longest - size, left, generator) for part, size in zip(parts, lengths, strict=True)]
-    singles = [padded(subject, part, 0, left, generator) for part in parts]
-    return Ragged(batched(*rows), singles, lengths)
-
-
-def mask_name(subject: Subject) -> str:
-    """The name of the padding mask among the arguments, or of the lengths; empty where the model takes neither."""
-    names, kinds = arguments(subject.model), subject.inputs.kinds
-    decoded = any(n in DECODED and kinds[n] != "other" for n in kinds)
-    if decoded:
-        return next((n for n in DECODER_MASKS if n in kinds or n in names), "")
-    lengths = () if subject.inputs.batch is None else (*subject.inputs.of("lengths"), *LENGTHS)
-    found = next((n for n in MASKS if n in kinds or n in names), "")
-    return found or next((n for n in lengths if n in names and kinds.get(n, "lengths") == "lengths"), "")
-
-
-def pads_left(subject: Subject) -> bool:
-    """Whether padding before the tokens can be marked: lengths count the first rows of a sequence."""
-    return not subject.inputs.has("lengths") and mask_name(subject) not in LENGTHS
-
-
-def padded(subject: Subject, inputs: Inputs, size: int, left: bool, generator: Generator) -> Inputs:
-    """The inputs with `size` more rows, marked as padding: the model's padding id, or other tokens where it has none.
-
-    Positions count the tokens only. Size 0 gives the mask without padding. A padding mask among the inputs is replaced: every
-    given row counts as a token, or else the outputs at its padding, which are arbitrary, would be compared.
-    """
-    if inputs.has("tokens"):
-        return inputs.each(lambda t: _tokens(t, size, left, generator), "tokens")
-    name = mask_name(subject)
-    changed: dict[str, Any] = {}
-    for n, value in inputs.of("ids", "features", "flags").items():
-        axis = value.ndim - (2 if inputs.kinds[n] == "features" else 1)
-        if n == name:
-            continue
-        changed[n] = _with_padding_rows(
-            value, size, axis, left, generator, inputs.extra.get("pad") if inputs.kinds[n] == "ids" else None
-        )
-    main = next(v for n, v in inputs.of("ids", "features").items())
-    lead = main.shape[:-2] if main.is_floating_point() else main.shape[:-1]
-    rows = changed[next(iter(inputs.of("ids", "features")))].shape[len(lead)]
-    is_token = torch.ones(*lead, rows - size, dtype=torch.bool, device=main.device)
-    is_token = torch.nn.functional.pad(is_token, (size, 0) if left else (0, size))
-    lengths = dict.fromkeys([*inputs.of("lengths"), *([name] if name in LENGTHS else [])])
-    if name not in lengths:
-        changed[name] = ~is_token if name in TRUE_IS_PADDING else is_token.long()
-    count = is_token.sum(-1)
-    changed |= {n: count.to(inputs.values[n]) if isinstance(inputs.values.get(n), Tensor) else count for n in lengths}
-    if name == "src_key_padding_mask" and "memory_key_padding_mask" in arguments(subject.model):
-        changed["memory_key_padding_mask"] = ~is_token  # the decoder attends to the same sequence
-    positions = "decoder_position_ids" if name in DECODER_MASKS else "position_ids"
-    if positions in arguments(subject.model) or positions in inputs.values:
-        original = inputs.values.get(positions)
-        start = original[..., :1] if isinstance(original, Tensor) else 0
-        changed[positions] = (is_token.long().cumsum(-1) - 1).clamp(min=0) + start
-    new: dict[str, InputKind] = {n: "position_ids" if n == positions else "lengths" if n in lengths else "flags" for n in changed}
-    return replace(inputs, values=inputs.values | changed, kinds=new | inputs.kinds)
-
-
-def _with_padding_rows(value: Tensor, size: int, axis: int, left: bool, generator: Generator, pad: int | None = None) -> Tensor:
-    """The value with `size` more rows on one side: the padding id, or copies of rows drawn at random."""
-    pick = torch.randint(value.shape[axis], (size,), generator=generator)
-    padding = value.index_select(axis, pick.to(value.device))
-    if pad is not None:
-        padding = torch.full_like(padding, pad)
-    return torch.cat([padding, value] if left else [value, padding], axis)
-
-
-def _tokens(tokens: Any, size: int, left: bool, generator: Generator) -> Any:
-    x = _with_padding_rows(tokens.x, size, tokens.x.ndim - 2, left, generator)
-    lead = tokens.x.shape[:-2]
-    n = tokens.x.shape[-2]
-    is_token = tokens.valid if tokens.valid is not None else torch.ones(*lead, n, dtype=torch.bool, device=x.device)
-    sides = (size, 0) if left else (0, size)
-    valid = torch.nn.functional.pad(is_token.expand(*lead, n), sides)
-    at = tokens.positions
-    at = torch.cat([at[..., :1, :].expand(*at.shape[:-2], size, -1), at] if left
-                   else [at, at[..., -1:, :].expand(*at.shape[:-2], size, -1)], -2)  # fmt: skip
-    order = torch.cat([tokens.order[..., :1].expand(*tokens.order.shape[:-1], size), tokens.order] if left
-                      else [tokens.order, tokens.order[..., -1:].expand(*tokens.order.shape[:-1], size)], -1)  # fmt: skip
-    document = None
-    if tokens.document is not None:
-        edge = tokens.document[..., :1] if left else tokens.document[..., -1:]
-        padding = edge.expand(*tokens.document.shape[:-1], size)
-        document = torch.cat([padding, tokens.document] if left else [tokens.document, padding], -1)
-    return replace(tokens, x=x, positions=at, order=order, document=document, valid=valid, counted=None)
