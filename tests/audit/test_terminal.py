@@ -84,7 +84,7 @@ def test_colour_is_only_beside_a_shape():
         ([row("a", verdict="undecided", fails=False)], "Nothing could be decided: a."),
         (
             [row("pure", verdict="holds", fails=False), row("a", verdict="not applicable", fails=False)],
-            "Nothing could be decided: a.",
+            "Nothing but pure could be decided: a.",
         ),
         (
             [row("a", verdict="holds", fails=False), row("b", verdict="undecided", fails=False)],

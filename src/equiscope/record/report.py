@@ -59,7 +59,8 @@ def summary(audit: Audit) -> str:
         return "Nothing was asked of this model."
     stopped = "." if audit.finished else ". It was stopped before everything was measured."
     if not audit.decided:
-        return f"Nothing could be decided: {_names([r for r in rows if not r.holds])}{stopped}"
+        but_pure = " but pure" if any(r.name == "pure" and r.holds for r in rows) else ""
+        return f"Nothing{but_pure} could be decided: {_names([r for r in rows if not r.holds])}{stopped}"
     rows = [r for r in rows if r.verdict != "not applicable"]
     held = [r for r in rows if r.holds]
     undecided = [r for r in rows if r.verdict == "undecided" and not r.fails]
