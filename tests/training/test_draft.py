@@ -556,6 +556,15 @@ def test_arrays_of_pictures(here, values):
     assert list(task.classes) == (["cat", "dog"] if values == "words" else ["0", "1"])
 
 
+@pytest.mark.parametrize(("bits", "dark"), [(12, True), (16, False)])
+def test_arrays_of_sixteen_bits_are_said_to_become_eight(here, bits, dark):
+    x = np.random.default_rng(0).integers(0, 2**bits, (40, 9, 7), dtype=np.uint16)
+    np.savez("scans.npz", images=x, labels=np.arange(40) % 2)
+    draft = look(["scans.npz"])
+    assert "Shades are of 16 bits: they are divided by 257, and 65,535 becomes 255." in draft.understood
+    assert any("of 65,535, so its pictures are dark" in warning for warning in draft.warnings) is dark
+
+
 @pytest.mark.parametrize("form", ["{part}_images", "x_{part}"])
 def test_arrays_of_parts(here, form):
     chance, names = np.random.default_rng(0), {"train": 30, "val": 10, "test": 12}

@@ -16,15 +16,20 @@ from equiscope.budgets import DAMAGED
 from equiscope.data.split_folders import NAMES
 from equiscope.errors import InputError, counted
 
+SIXTEEN = 257  # by which shades of 16 bits, up to 65,535, become shades of 8 bits, up to 255
 IMAGES, LABELS = ("images", "image", "x", "pictures", "pixels"), ("labels", "label", "y", "targets", "target", "classes")
 
 
 @dataclass(frozen=True)
 class PictureArrays:
-    """Pictures uint8 [N, H, W] or [N, H, W, 3], and their labels [N] as text; None in a file without labels."""
+    """Pictures uint8 [N, H, W] or [N, H, W, 3], and their labels [N] as text; None in a file without labels.
+
+    brightest  the largest shade in the file
+    """
 
     images: np.ndarray
     labels: list[str] | None
+    brightest: float
 
 
 def holds_pictures(path: Path) -> bool:
@@ -59,9 +64,8 @@ def picture_arrays(path: Path, part: str = "") -> PictureArrays:
     images_name, labels_name = pairs[part]
     _, arrays = _read(path, [name for name in (images_name, labels_name) if name])
     images = _bytes(arrays[images_name], f"{path}, array {images_name}")
-    if not labels_name:
-        return PictureArrays(images, None)
-    return PictureArrays(images, _labels(arrays[labels_name], f"{path}, array {labels_name}", len(images)))
+    labels = _labels(arrays[labels_name], f"{path}, array {labels_name}", len(images)) if labels_name else None
+    return PictureArrays(images, labels, float(arrays[images_name].max()))
 
 
 def _pairs(names: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -120,7 +124,7 @@ def _bytes(x: np.ndarray, where: str) -> np.ndarray:
     if x.dtype.kind == "f" and high <= 1:
         return np.rint(x * 255).astype(np.uint8)
     if high > 255:
-        return np.rint(x.astype(np.float32) / 257).astype(np.uint8)
+        return np.rint(x.astype(np.float32) / SIXTEEN).astype(np.uint8)
     return np.rint(x).astype(np.uint8)
 
 

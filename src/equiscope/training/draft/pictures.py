@@ -11,7 +11,7 @@ from equiscope.data import Images
 from equiscope.data.faults import Faults
 from equiscope.data.files import is_hidden
 from equiscope.data.images import by_value
-from equiscope.data.picture_arrays import array_parts, picture_arrays
+from equiscope.data.picture_arrays import SIXTEEN, array_parts, picture_arrays
 from equiscope.data.picture_files import LABELS, PICTURES, PictureList, is_picture, list_pictures, read_idx
 from equiscope.data.split_folders import part_folders
 from equiscope.errors import InputError, counted
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 LARGE = 64  # pixels of a side to which larger pictures are brought
 SMALL = 16  # and smaller ones, so that their patches are some
 SHARE = 0.2  # of the pictures for the test part; half as many choose the weights
+DARK = 128  # of 255: the brightest shade of pictures that do not use their 16 bits is lower
 GREY = ("1", "L", "LA", "I;16")  # Pillow's modes without colour
 
 
@@ -145,6 +146,13 @@ def of_arrays(path: Path) -> RecipeDraft:
     understood = [listing.sentence(path, "picture"), seen.sentence]
     data: dict[str, Any] = {"task": "images", "train": str(path)}
     warnings, rows = class_warnings(counts), len(train.images)
+    if train.brightest > 255:
+        understood.append(f"Shades are of 16 bits: they are divided by {SIXTEEN}, and 65,535 becomes 255.")
+        if train.brightest / SIXTEEN < DARK:
+            warnings.append(
+                f"The brightest shade of the training part is {train.brightest:,.0f} of 65,535, so its pictures are dark, and many of "
+                "their shades become equal. Scale them to 0 to 255 before you save them."
+            )
     if copies := [group for group in picture_copies(seen.small).rows() if len(group) > 1]:
         shown = "; ".join(f"{group[0] + 1} and {group[1] + 1}" for group in copies[:3])
         warnings.append(f"{counted(sum(map(len, copies)), 'picture')} are nearly copies of another, such as the pictures {shown}.")
