@@ -150,8 +150,8 @@ def of_arrays(path: Path) -> RecipeDraft:
         understood.append(f"Shades are of 16 bits: they are divided by {SIXTEEN}, and 65,535 becomes 255.")
         if train.brightest / SIXTEEN < DARK:
             warnings.append(
-                f"The brightest shade of the training part is {train.brightest:,.0f} of 65,535, so its pictures are dark, and many of "
-                "their shades become equal. Scale them to 0 to 255 before you save them."
+                f"The brightest shade of the training part is {train.brightest:,.0f} of 65,535, so its pictures are dark, and "
+                "many of their shades become equal. Scale them to 0 to 255 before you save them."
             )
     if copies := [group for group in picture_copies(seen.small).rows() if len(group) > 1]:
         shown = "; ".join(f"{group[0] + 1} and {group[1] + 1}" for group in copies[:3])
