@@ -35,7 +35,10 @@ PATH = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
 
 PYTEST = ("python", "-m", "pytest")
 TWO = ("-n", "auto", "--maxprocesses", "2", "--dist", "loadfile")  # what is made for a file of tests is made once
-ONE_THREAD = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}  # of what tests start: they use every core side by side
+ENV = {  # of the tests and what they start
+    "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),  # tests use every core side by side
+    "PYTHONDONTWRITEBYTECODE": "",  # or each of several hundred processes compiles the package again
+}
 GROUPS = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadgroup")  # files of an xdist_group share what takes long to make
 ONCE = " and not thorough"  # without --thorough: no test that repeats another one with other seeds, sizes or combinations
 QUICK = {"pytest, quick": (*PYTEST, *GROUPS, "-m", "quick and not (slow or compile or thorough)", "--durations", "5")}
@@ -116,7 +119,7 @@ def test(rest: list[str], quick: bool, thorough: bool, shapes: bool) -> int:
         say(f"{name}: {' '.join(command)}")
         words = rest or holding(name.removeprefix("pytest, ")) if is_pytest else ()
         before = cpu_seconds()
-        code, output = run_and_read(*command, *words, env=ONE_THREAD)
+        code, output = run_and_read(*command, *words, env=ENV)
         if code == 5 and is_pytest and (rest or name != "pytest"):  # pytest's word for: there was no such test
             code = 0
         totals = closing_lines(output)
