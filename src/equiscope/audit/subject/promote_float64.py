@@ -14,30 +14,33 @@ from torch import Tensor
 
 from equiscope.program.modes import Operations
 
-LOW_PRECISION = (torch.float32, torch.bfloat16, torch.float16)
+PROMOTED = {torch.float32: torch.float64, torch.bfloat16: torch.float64, torch.float16: torch.float64,
+            torch.complex64: torch.complex128, torch.complex32: torch.complex128}  # fmt: skip
 HIGH_PRECISION = (torch.float64, torch.complex128)
 
+SOFTMAX = (torch.ops.aten.softmax.int, torch.ops.aten.log_softmax.int)
+VIEW, CONVERSION = torch.ops.aten.view.dtype, torch.ops.prims.convert_element_type.default
 GROUPED = [o.default for o in [getattr(torch.ops.aten, "_grouped_mm", None)] if o is not None]  # has no kernel for float64
+DTYPE_AT = {**dict.fromkeys(SOFTMAX, -1), VIEW: 1, CONVERSION: 1}  # where these have a dtype among their arguments
 
 
 def _promoted(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Compute in float64 what was requested in a narrower dtype."""
-    kwargs = dict(kwargs)
-    if kwargs.get("dtype") in (torch.complex64, torch.complex32):
-        kwargs["dtype"] = torch.complex128
-    if kwargs.get("dtype") in LOW_PRECISION:
-        kwargs["dtype"] = torch.float64
-    if func in (torch.ops.aten.softmax.int, torch.ops.aten.log_softmax.int) and args[-1] in LOW_PRECISION:
-        args = (*args[:-1], torch.float64)
-    if (
-        func is torch.ops.aten.view.dtype and args[1] in LOW_PRECISION and args[0].dtype in HIGH_PRECISION
-    ):  # other views reinterpret bits
-        args = (args[0], torch.float64)
-    if func in (torch.ops.prims.convert_element_type.default,) and args[1] in LOW_PRECISION:
-        args = (args[0], torch.float64)
-    if func in GROUPED and args[0].dtype == torch.float64:
+    """Compute in float64 what was requested in a narrower dtype. Every operation of a model comes here."""
+    if kwargs and (dtype := kwargs.get("dtype")) in PROMOTED:
+        kwargs = kwargs | {"dtype": PROMOTED[dtype]}
+    if func in DTYPE_AT and args[DTYPE_AT[func]] in PROMOTED:
+        if func is not VIEW or args[0].dtype in HIGH_PRECISION:  # other views reinterpret bits
+            args = _with_dtype(args, DTYPE_AT[func])
+    elif func in GROUPED and args[0].dtype == torch.float64:
         return _grouped(*args, **kwargs)
     return func(*args, **kwargs)
+
+
+def _with_dtype(args: tuple[Any, ...], index: int) -> tuple[Any, ...]:
+    """The arguments with the dtype at this index promoted."""
+    changed = list(args)
+    changed[index] = PROMOTED[changed[index]]
+    return tuple(changed)
 
 
 def _grouped(a: Tensor, b: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, **_: Any) -> Tensor:

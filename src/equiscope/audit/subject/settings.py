@@ -7,9 +7,15 @@ from typing import Any
 import torch
 
 
-def _set_environment(values: dict[str, str]) -> None:
-    os.environ.clear()
-    os.environ.update(values)
+def _environment() -> dict[Any, Any]:
+    """The variables as `os.environ` stores them: bytes on POSIX. To decode them at every call takes longer than a small model."""
+    return dict(getattr(os.environ, "_data", os.environ))
+
+
+def _set_environment(variables: dict[Any, Any]) -> None:
+    environment: Any = os.environb if os.supports_bytes_environ else os.environ
+    environment.clear()
+    environment.update(variables)
 
 
 SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
@@ -18,7 +24,7 @@ SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "the precision of float32 products": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
     "whether gradients are recorded": (torch.is_grad_enabled, torch.set_grad_enabled),
     "deterministic algorithms": (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
-    "the environment": (lambda: dict(os.environ), _set_environment),
+    "the environment": (_environment, _set_environment),
     "the working directory": (os.getcwd, os.chdir),
 }
 
