@@ -257,16 +257,20 @@ class Program:
         """
         new = {value: with_layout(t, self.values[value]) for value, t in changes.items()}
         run, last = ProgramRun({**values, **new}, self), set(wanted) - set(new)
-        needed = set(last)
-        for step in reversed(self.steps):
-            if any(value in needed for value, _ in step.outputs):
+        changed, depending = set(new), list[tuple[Step, list[int]]]()
+        for step in self.steps:
+            if not changed.isdisjoint(step.inputs):
+                results = [value for value, _ in step.outputs]
+                changed.update(results)
+                depending.append((step, results))
+        needed, again = set(last), list[Step]()
+        for step, results in reversed(depending):
+            if not needed.isdisjoint(results):
                 needed.update(step.inputs)
-        changed, fixed = set(new), {value: with_layout(t, self.values[value]) for value, t in replaced.items()}
+                again.append(step)
+        fixed = {value: with_layout(t, self.values[value]) for value, t in replaced.items()}
         with torch.no_grad():
-            for step in self.steps:
-                if not any(value in changed for value in step.inputs) or not any(value in needed for value, _ in step.outputs):
-                    continue
-                changed.update(value for value, _ in step.outputs)
+            for step in reversed(again):
                 with suppress(ReplayDiverged):
                     self._run_step(step, run, lambda value, numbers: new.get(value, fixed.get(value, numbers)))
         return {value: run.values[value] for value in (*last, *new) if value in run.values}

@@ -9,6 +9,7 @@ Where the sides differ, two more kinds of values are no difference: scores that 
 some tokens, as of an expert, that the other side computes for all.
 """
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -73,10 +74,13 @@ class Fingerprints:
 def sorted_numbers(t: Tensor) -> Tensor | None:
     """The sorted numbers of a tensor; None where it has less than three different ones."""
     flat = t.flatten()
-    if flat.numel() < DISTINCT or bool(flat.isnan().any()):
+    if flat.numel() < DISTINCT:
         return None
-    flat = flat.sort().values
-    finite = flat[flat.isfinite()]
+    flat = flat.sort().values  # NaN comes last
+    first, last = flat[0].item(), flat[-1].item()
+    if math.isnan(last):
+        return None
+    finite = flat if math.isfinite(first) and math.isfinite(last) else flat[flat.isfinite()]
     if finite.numel() < DISTINCT:
         return None
     low, middle, high = finite[0], finite[len(finite) // 2], finite[-1]
@@ -88,13 +92,14 @@ def sorted_numbers(t: Tensor) -> Tensor | None:
 
 def difference(a: Tensor, b: Tensor) -> float:
     """Relative difference of two tensors of one shape; infinite where not both are finite."""
-    finite = a.isfinite()
-    if not torch.equal(finite, b.isfinite()) or (not bool(finite.all()) and not torch.equal(a[~finite], b[~finite])):
-        return float("inf")
-    if not bool(finite.all()):
-        a, b = a[finite], b[finite]
-    size = a.norm().item()
     error = (a - b).norm().item()
+    if not math.isfinite(error):
+        finite = a.isfinite()
+        if not torch.equal(finite, b.isfinite()) or not torch.equal(a[~finite], b[~finite]):
+            return float("inf")
+        a, b = a[finite], b[finite]
+        error = (a - b).norm().item()
+    size = a.norm().item()
     return 0.0 if error == 0 else error / size if size > 0 else float("inf")
 
 
@@ -349,8 +354,8 @@ def _values(side: Side) -> list[int]:
 
 def size_of(t: Tensor) -> float:
     """The norm of the finite numbers."""
-    finite = t.isfinite()
-    return float((t if bool(finite.all()) else t[finite]).detach().norm())
+    size = float(t.detach().norm())
+    return size if math.isfinite(size) else float(t[t.isfinite()].detach().norm())
 
 
 __all__ = [

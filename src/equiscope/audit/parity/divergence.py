@@ -79,12 +79,13 @@ class Divergence:
                 yield replace(self, b_step=node)
 
     @cached_property
-    def _targets(self) -> dict[int, list[tuple[int, Tensor, float]]]:
-        """The unexplained values of B by how many numbers they have, each sorted and with its norm."""
-        targets: dict[int, list[tuple[int, Tensor, float]]] = {}
+    def _targets(self) -> dict[int, list[tuple[int, Tensor, float, float]]]:
+        """The unexplained values of B by how many numbers they have: sorted, with their norm, and how near another has to be."""
+        targets: dict[int, list[tuple[int, Tensor, float, float]]] = {}
         for value in filter(self.b.is_number, self.b_region):
             if (numbers := sorted_numbers(self.b.numbers(value))) is not None:
-                targets.setdefault(numbers.numel(), []).append((value, numbers, size_of(numbers)))
+                near = 1e-5 + 2 * self.b.unit(value)
+                targets.setdefault(numbers.numel(), []).append((value, numbers, size_of(numbers), near))
         return targets
 
     def hit(self, t: Tensor) -> int | None:
@@ -92,9 +93,9 @@ class Divergence:
         targets = self._targets.get(t.numel())
         if targets is None:
             return None
-        t, unit = t.double(), self.b.unit
+        t = t.double()
         size = size_of(t)
-        near = [(v, target) for v, target, other in targets if abs(other - size) <= (1e-5 + 2 * unit(v)) * size]
+        near = [(value, numbers) for value, numbers, other, within in targets if abs(other - size) <= within * size]
         numbers = sorted_numbers(t) if near else None
         if numbers is None:
             return None

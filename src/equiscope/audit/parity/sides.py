@@ -204,7 +204,9 @@ def canonical(t: Tensor) -> Tensor:
     t = t.detach()
     t = torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
     t = t.double()
-    return t if bool((t.abs() < INFINITE).all()) else torch.where(t.abs() >= INFINITE, t.sign() * torch.inf, t)
+    if not t.numel() or t.norm(p=torch.inf).item() < INFINITE:
+        return t
+    return torch.where(t.abs() >= INFINITE, t.sign() * torch.inf, t)
 
 
 def of_module(

@@ -116,9 +116,9 @@ def _reaches_outputs(side: Side, changes: Iterable[int], hits: Collection[int]) 
     """Whether an output depends on a change other than through hits values."""
     reached = set(changes) - set(hits)
     for node in side.nodes:
-        if node.value not in hits and any(value in reached for value in node.inputs):
+        if node.value not in hits and not reached.isdisjoint(node.inputs):
             reached.add(node.value)
-    return any(value in reached for value in side.outputs.values())
+    return not reached.isdisjoint(side.outputs.values())
 
 
 def downstream(side: Side, changed: set[int]) -> list[int]:
@@ -126,7 +126,7 @@ def downstream(side: Side, changed: set[int]) -> list[int]:
     found = set(changed)
     order = []
     for node in side.nodes:
-        if node.value not in changed and any(value in found for value in node.inputs):
+        if node.value not in changed and not found.isdisjoint(node.inputs):
             found.add(node.value)
             order.append(node.value)
     return order
