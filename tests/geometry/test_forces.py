@@ -58,7 +58,7 @@ def apart(some, others):
     return float((some - others).norm() / others.norm())
 
 
-@pytest.mark.parametrize("kind", few(["few, within a cutoff", "SE(3)", "a cell", "many", "all see all"], 2))
+@pytest.mark.parametrize("kind", few(["SE(3)", "few, within a cutoff", "a cell", "many", "all see all"], 1))
 def test_one_graph_learns_what_step_by_step_is_learned(kind):
     made = model(**KINDS[kind])
     at_once = ForceLoss(made, lost, compiled=False)

@@ -44,7 +44,10 @@ def test_the_default_backend_of_compile_is_the_same_too():
     assert row(decoder(), "inductor").holds
 
 
-@pytest.mark.parametrize("engine", [pytest.param("compiled", marks=pytest.mark.thorough), "exported", "flash kernel"])
+SLOWER = [pytest.param(engine, marks=pytest.mark.thorough) for engine in ("compiled", "exported")]
+
+
+@pytest.mark.parametrize("engine", ["flash kernel", *SLOWER])
 def test_a_branch_of_one_engine_is_named(engine):
     model = decoder()
     model.blocks[1].norm2 = nn.Sequential(nn.Identity(), Branch(engine))

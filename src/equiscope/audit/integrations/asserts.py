@@ -68,14 +68,17 @@ def assert_holds(
     actions: Sequence[ActionChoice] = (),
     properties: Sequence[PropertyChoice] = (),
     tolerance: float | None = None,
+    proof: bool | None = False,
     **settings: Any,
 ) -> Row:
     """Each of these statements holds: for actions and properties without an assert of their own. Returns the last row.
 
     A row that the baseline file of a pytest session accepts need not hold: its `accepted` has the reason.
+
+    proof  as for `check`; False by default, as what is measured decides
     """
     limits: dict[str, Any] = {} if tolerance is None else {"tolerance": tolerance}
-    audit = check(model, *inputs, actions=list(actions), properties=list(properties), **limits, **settings)
+    audit = check(model, *inputs, actions=list(actions), properties=list(properties), proof=proof, **limits, **settings)
     passing = ("holds",) if tolerance is None else ("holds", "approximate")
     requested = audit.rows[: len(actions) + len(properties)]  # `pure`, which is always measured, comes after them
     judged = [replace(row, fails=row.verdict not in passing) for row in requested]

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch.linalg import vector_norm
 
 from equiscope.audit.parity.sides import HIDDEN, MOVEMENT, ONE_PRECISION, SOFTMAX, Side, canonical
 from equiscope.symmetry.measure import BORDER, PRECISION, shrinks
@@ -92,14 +93,14 @@ def sorted_numbers(t: Tensor) -> Tensor | None:
 
 def difference(a: Tensor, b: Tensor) -> float:
     """Relative difference of two tensors of one shape; infinite where not both are finite."""
-    error = (a - b).norm().item()
+    error = vector_norm(a - b).item()
     if not math.isfinite(error):
         finite = a.isfinite()
         if not torch.equal(finite, b.isfinite()) or not torch.equal(a[~finite], b[~finite]):
             return float("inf")
         a, b = a[finite], b[finite]
-        error = (a - b).norm().item()
-    size = a.norm().item()
+        error = vector_norm(a - b).item()
+    size = vector_norm(a).item()
     return 0.0 if error == 0 else error / size if size > 0 else float("inf")
 
 
@@ -354,8 +355,8 @@ def _values(side: Side) -> list[int]:
 
 def size_of(t: Tensor) -> float:
     """The norm of the finite numbers."""
-    size = float(t.detach().norm())
-    return size if math.isfinite(size) else float(t[t.isfinite()].detach().norm())
+    size = float(vector_norm(t.detach()))
+    return size if math.isfinite(size) else float(vector_norm(t[t.isfinite()].detach()))
 
 
 __all__ = [

@@ -204,7 +204,7 @@ def canonical(t: Tensor) -> Tensor:
     t = t.detach()
     t = torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
     t = t.double()
-    if not t.numel() or t.norm(p=torch.inf).item() < INFINITE:
+    if not t.numel() or torch.linalg.vector_norm(t, torch.inf).item() < INFINITE:
         return t
     return torch.where(t.abs() >= INFINITE, t.sign() * torch.inf, t)
 
