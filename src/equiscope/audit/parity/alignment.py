@@ -92,7 +92,9 @@ def sorted_numbers(t: Tensor) -> Tensor | None:
 
 
 def difference(a: Tensor, b: Tensor) -> float:
-    """Relative difference of two tensors of one shape; infinite where not both are finite."""
+    """Relative difference of two tensors; infinite where they have other shapes, or not both are finite."""
+    if a.shape != b.shape:
+        return float("inf")
     error = vector_norm(a - b).item()
     if not math.isfinite(error):
         finite = a.isfinite()
