@@ -34,7 +34,7 @@ from equiscope.training.task import Batch, Task, resolve_spec, warnings
 HEAD = ("output_layer.", "readout.")  # names of the weights after the last block
 STOPPING = "Stopping after the current step. Press Ctrl-C again to stop at once."
 COMPILING = "The first step compiles the model, which takes a minute or more. Ctrl-C stops that at once."
-SLOW = 1.2  # times as long as in float32 takes a product in bfloat16 of which the user is told
+SLOW = 1.2  # a message is printed where a product in bfloat16 takes more than so many times as long as in float32
 AGAIN = "Step {step} has inputs of another shape, so the model is compiled again. Ctrl-C stops that at once."
 
 
