@@ -35,6 +35,11 @@ def test_the_message_says_what_broke_how_little_is_enough_and_where():
     assert "places" in said
 
 
+def test_nothing_is_proved_unless_asked():
+    assert assert_causal(Causal(), *features()).proof is None
+    assert assert_causal(Causal(), *features(), proof=True).proof.answer == "proved"
+
+
 def test_a_model_that_reads_the_future_is_found():
     assert_causal(Causal(), *features())
     with pytest.raises(AssertionError, match=r"(?s)causal: broken.*change token 1 of 2.*second"):
