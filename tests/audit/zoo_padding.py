@@ -45,6 +45,27 @@ class Padded(nn.Module):
         return out + x[:, :1] if self.how == "first" else out
 
 
+class PaddingMask(Padded):
+    """The same with a mask of the name `padding_mask`, which is true at words or at padding, and may be needed."""
+
+    def __init__(self, how: str = "", true: str = "words") -> None:
+        super().__init__(how)
+        self.true = true
+
+    def forward(self, input_ids: Tensor, padding_mask: Tensor | None = None) -> Tensor:
+        if padding_mask is None:
+            return super().forward(input_ids)
+        return super().forward(input_ids, (padding_mask if self.true == "words" else ~padding_mask).long())
+
+
+class BoolMask(Padded):
+    """The same, which takes no mask but a boolean one."""
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        mask = None if attention_mask is None else torch.where(attention_mask, 1, 0)
+        return super().forward(input_ids, mask)
+
+
 class Summary(nn.Module):
     """The mean of the words, or of all rows."""
 
@@ -126,6 +147,19 @@ PADDING = [
     *(padded("mask-of-minus-a-billion", "billion", side, "holds") for side in SIDES),
     *(padded("mask-inverted", "inverted", side, "broken") for side in SIDES),
     *(padded("mean-of-all-rows", "values", side, "broken") for side in SIDES),
+    *(
+        Case(
+            f"padding-mask-true-at-{true}-{how or 'right'}-{side}",
+            lambda how=how, true=true: PaddingMask(how, true),
+            words,
+            side,
+            truth,
+        )
+        for true in ("words", "padding")
+        for how, truth in (("", "holds"), ("faint", "broken"), ("values", "broken"))
+        for side in SIDES
+    ),
+    *(Case(f"padding-boolean-mask-{side}", BoolMask, words, side, "holds") for side in SIDES),
     padded("rows-counted", "rows", "left-padding", "broken", proof="a word gets the place of its row"),
     padded("rows-counted", "rows", "right-padding", "holds", proof="no word gets another row"),
     padded("first-row-read", "first", "left-padding", "broken"),

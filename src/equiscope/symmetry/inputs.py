@@ -156,9 +156,13 @@ class Inputs:
         return next(iter(self.values.values())) if len(self.values) == 1 else self
 
     def describe(self) -> str:
-        """Name, kind and shape of each input."""
-        shapes = {n: list(getattr(v, "x", v).shape) for n, v in self.values.items() if hasattr(getattr(v, "x", v), "shape")}
-        return ", ".join(f"{n}: {self.kinds[n]} {shapes[n]}" if n in shapes else f"{n}: {self.kinds[n]}" for n in self.values)
+        """Name, kind and shape of each input; of a number, a boolean or None, its value."""
+        return ", ".join(f"{n}: {self._said(n, getattr(v, 'x', v))}" for n, v in self.values.items())
+
+    def _said(self, name: str, value: Any) -> str:
+        if value is None or isinstance(value, (bool, int, float)):
+            return str(value)
+        return f"{self.kinds[name]} {list(value.shape)}" if hasattr(value, "shape") else self.kinds[name]
 
 
 def _copied(value: Any, memo: dict[int, Any]) -> Any:
@@ -196,7 +200,7 @@ def guess(name: str, value: Any, first: bool) -> InputKind:
         return "points"
     if name in NAMED and _fits(NAMED[name], value):
         return NAMED[name]
-    if _named_lengths(name) and _fits("lengths", value):
+    if is_named_lengths(name) and _fits("lengths", value):
         return "lengths"
     if not first:
         return "flags" if value.dtype == torch.bool and value.ndim == 2 else "other"
@@ -255,7 +259,9 @@ def inputs_of(
     beside |= {n: "points" for n, v in inputs.of("other").items() if n == "x" and n not in given and _one_per_token(inputs, v, 3)}
     alien = [n for n, v in inputs.of("pairs").items() if v.shape[-1] != inputs.length]
     alien += [
-        n for n, v in values.items() if (kinds_[n] == "lengths" or _named_lengths(n)) and not _are_lengths(inputs, n, v, n in given)
+        n
+        for n, v in values.items()
+        if (kinds_[n] == "lengths" or is_named_lengths(n)) and not _are_lengths(inputs, n, v, n in given)
     ]
     for name, value in inputs.of(*WORDS).items():  # keys and values of another sequence have their own mask
         axis = AXIS[kinds_[name]]
@@ -270,7 +276,8 @@ def inputs_of(
     return replace(inputs, kinds=kinds_ | beside | other)
 
 
-def _named_lengths(name: str) -> bool:
+def is_named_lengths(name: str) -> bool:
+    """Whether an argument of this name holds the number of tokens of each sequence."""
     return name in LENGTHS or f"{name}s" in LENGTHS
 
 

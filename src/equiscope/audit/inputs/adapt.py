@@ -17,6 +17,7 @@ from equiscope.program.attended.position_tables import patch_side
 from equiscope.symmetry import InputKind, Inputs
 
 DECODED = ("decoder_input_ids", "decoder_inputs_embeds", "tgt", "target", "trg", "tgt_ids", "target_ids", "decoder_inputs")
+DECODER_MASKS = ("decoder_attention_mask", "tgt_key_padding_mask")
 
 
 def complete_arguments(subject: Subject) -> Subject:
@@ -81,8 +82,9 @@ def decoder_subject(subject: Subject) -> Subject | None:
         n: "other" if kind in ("ids", "features", "flags", "position_ids", "lengths") else kind for n, kind in inputs.kinds.items()
     }
     kinds[words] = "features" if value.is_floating_point() else "ids"
-    kinds |= {n: "flags" for n in inputs.values if n in ("decoder_attention_mask", "tgt_key_padding_mask")}
-    kinds |= {n: "pairs" for n in inputs.values if n in ("tgt_mask",)}
+    tensors = [n for n, v in inputs.values.items() if isinstance(v, Tensor)]
+    kinds |= {n: "flags" for n in tensors if n in DECODER_MASKS}
+    kinds |= {n: "pairs" for n in tensors if n == "tgt_mask"}
     order = {words: value} | {n: v for n, v in inputs.values.items() if n != words}
     new_inputs = replace(inputs, values=order, kinds=kinds, extra={n: v for n, v in inputs.extra.items() if n != "completed"})
     return subject.like(inputs=new_inputs)

@@ -2,25 +2,31 @@
 
 A configuration gives the size of the vocabulary, the size of a picture and the special ids. Without one, the first layers decide:
 an embedding takes ids, a convolution pictures, a linear layer features. Candidates are tried in turn. The first that the model
-accepts is used; if it accepts none, the error names all that were tried.
+accepts, with finite outputs, is used; if it accepts none, the error names those that were tried.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 
-from equiscope.audit.subject import arguments
+from equiscope.audit.inputs.companions import calls, required
+from equiscope.audit.inputs.padding_mask import MASKS, TRUE_IS_PADDING, TRUE_IS_TOKEN, all_tokens, written
+from equiscope.audit.subject import Subject, arguments
+from equiscope.audit.subject.outputs import flat
 from equiscope.audit.subject.state import State
 from equiscope.errors import InputError, one_line
+from equiscope.symmetry.inputs import inputs_of
 from equiscope.tokens import Tokens
 from equiscope.tokens.elements import NUMBERS
 
 LONGEST = 600  # largest number of tokens of an input beyond a model's original maximum
 LENGTHS = (13, 17, 19, 23, 11, 7, 5, 3)  # primes, so that only the axis of tokens has that size
+SAID = 6  # failed candidates that an error names
 POINTS = ("pos", "coords", "coordinates", "xyz", "positions", "points")
 ATOMS = ("z", "atomic_numbers", "species", "numbers")
 
@@ -33,16 +39,16 @@ class ExampleInputs:
     kwargs: dict[str, Any] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
 
-    def describe(self) -> str:
-        """In words: shapes by name."""
-        symbols = {f"input{i}": v for i, v in enumerate(self.args)} | self.kwargs
-        return ", ".join(f"{n} {list(v.shape)}" if isinstance(v, Tensor) else n for n, v in symbols.items()) or "nothing"
+    def describe(self, names: Sequence[str] = ()) -> str:
+        """In words: shapes by name. names: of the positional arguments."""
+        called = {names[i] if i < len(names) else f"input{i}": value for i, value in enumerate(self.args)} | self.kwargs
+        return ", ".join(f"{n} {list(v.shape)}" if isinstance(v, Tensor) else n for n, v in called.items()) or "nothing"
 
 
 def inputs_for(model: nn.Module, seed: int = 0) -> ExampleInputs:
     """Inputs that this model accepts.
 
-    raises  InputError where the model rejects all candidates, with each candidate and the model's message
+    raises  InputError where the model rejects all candidates, with the first of them and the model's messages
     """
     generator = Generator().manual_seed(seed)
     config = getattr(model, "config", None)
@@ -54,24 +60,42 @@ def inputs_for(model: nn.Module, seed: int = 0) -> ExampleInputs:
         candidates = _timm_model(model, generator)
     else:
         candidates = _any_model(model, generator)
-    return _first_accepted(model, candidates)
+    return _nothing_hidden(model, _first_accepted(model, candidates))
 
 
 def _first_accepted(model: nn.Module, candidates: Iterator[ExampleInputs]) -> ExampleInputs:
-    failures = []
+    """The first candidate with finite outputs; where none has, the first that the model accepts."""
+    failures, accepted = [], None
     for candidate in candidates:
         try:
             with torch.no_grad(), _in_eval_mode(model), torch.random.fork_rng(devices=[]):
-                model(*candidate.args, **candidate.kwargs)
+                output = model(*candidate.args, **candidate.kwargs)
         except (Exception, SystemExit) as error:  # the model's code may raise anything
-            failures.append(f"{candidate.describe()} ({one_line(error, 110)})")
+            failures.append(f"{candidate.describe(arguments(model))} ({one_line(error, 110)})")
             continue
-        return candidate
-    tried = "; ".join(failures) or "nothing, because its arguments give no hint"
+        if all(bool(t.isfinite().all()) for t in flat(output).values()):
+            return candidate
+        accepted = accepted or candidate
+    if accepted is not None:
+        return accepted
+    tried = "; ".join(failures[:SAID]) or "nothing, because its arguments give no hint"
+    tried += f"; and {len(failures) - SAID} more" if len(failures) > SAID else ""
     raise InputError(
         f"No inputs could be made for {type(model).__name__}. Tried: {tried}. "
         "Give inputs: let a factory return (model, inputs) or (model, args, kwargs)."
     )
+
+
+def _nothing_hidden(model: nn.Module, example: ExampleInputs) -> ExampleInputs:
+    """The same inputs, where a padding mask whose name does not tell what it is true at marks every row as a token."""
+    names = arguments(model)
+    unclear = [i for i, n in enumerate(names[: len(example.args)]) if n in MASKS and n not in (*TRUE_IS_TOKEN, *TRUE_IS_PADDING)]
+    if not unclear:
+        return example
+    inputs, values = inputs_of(example.args, example.kwargs, names, example.kinds), list(example.args)
+    for i in unclear:
+        values[i] = written(Subject(model, inputs), names[i], all_tokens(inputs))
+    return replace(example, args=tuple(values))
 
 
 @contextmanager
@@ -250,19 +274,17 @@ def _timm_model(model: Any, generator: Generator) -> Iterator[ExampleInputs]:
 def _any_model(model: nn.Module, generator: Generator) -> Iterator[ExampleInputs]:
     """Points where an argument has such a name; otherwise ids, features or pictures, as the first layer takes them."""
     names = arguments(model)
-    needed = _required(model)
+    needed = required(model) or {"input0": None}
     if any(n in POINTS for n in names):
         yield from _spatial(model, names, generator)
-    count = max(len(needed), 1)
     table = next((m for m in model.modules() if isinstance(m, nn.Embedding)), None)
-    tried: set[tuple[int, ...]] = set()
+    draws: list[Callable[[], Tensor]] = []
     if table is not None:
-        length = length_for(model)
-        yield ExampleInputs(tuple(torch.randint(table.num_embeddings, (1, length), generator=generator) for _ in range(count)))
-    for shape in _shapes(model):
-        if shape not in tried:
-            tried.add(shape)
-            yield ExampleInputs(tuple(_noise(*shape, g=generator) for _ in range(count)))
+        draws.append(partial(torch.randint, table.num_embeddings, (1, length_for(model)), generator=generator))
+    draws += [partial(_noise, *shape, g=generator) for shape in dict.fromkeys(_shapes(model))]
+    for draw in draws:
+        for values, kinds in calls(needed, draw):
+            yield ExampleInputs(values, kinds={n: kind for n, kind in kinds.items() if n in names})
 
 
 def _shapes(model: nn.Module) -> Iterator[tuple[int, ...]]:
@@ -299,17 +321,6 @@ def _spatial(model: nn.Module, names: tuple[str, ...], generator: Generator) -> 
             elif name in ATOMS:
                 candidate[name] = elements[torch.randint(len(elements), (*lead, 13), generator=generator)]
         yield ExampleInputs((), candidate)
-
-
-def _required(model: nn.Module) -> tuple[str, ...]:
-    """Names of arguments without a default."""
-    import inspect
-
-    try:
-        names = inspect.signature(model.forward).parameters.values()
-    except (TypeError, ValueError):
-        return ()
-    return tuple(p.name for p in names if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
 
 
 def _noise(*shape: int, g: Generator) -> Tensor:

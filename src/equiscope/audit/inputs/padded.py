@@ -11,15 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from equiscope.audit.inputs.adapt import DECODED
+from equiscope.audit.inputs.adapt import DECODER_MASKS
+from equiscope.audit.inputs.padding_mask import all_tokens, mask_name, token_axis, written
 from equiscope.audit.inputs.variations import batched, resampled
 from equiscope.audit.subject import Subject, arguments, shortened
 from equiscope.symmetry import Inputs
 from equiscope.symmetry.inputs import LENGTHS, InputKind
-
-MASKS = ("attention_mask", "src_key_padding_mask", "key_padding_mask", "padding_mask")
-DECODER_MASKS = ("decoder_attention_mask", "tgt_key_padding_mask")
-TRUE_IS_PADDING = ("tgt_key_padding_mask", "src_key_padding_mask", "key_padding_mask")  # True is padding
 
 
 @dataclass(frozen=True)
@@ -41,22 +38,6 @@ def ragged(subject: Subject, single: Inputs, lengths: tuple[int, ...], left: boo
     return Ragged(batched(*rows), singles, lengths)
 
 
-def mask_name(subject: Subject) -> str:
-    """The name of the padding mask among the arguments, or of the lengths; empty where the model takes neither."""
-    names, kinds = arguments(subject.model), subject.inputs.kinds
-    decoded = any(n in DECODED and kinds[n] != "other" for n in kinds)
-    if decoded:
-        return next((n for n in DECODER_MASKS if n in kinds or n in names), "")
-    lengths = () if subject.inputs.batch is None else (*subject.inputs.of("lengths"), *LENGTHS)
-    mask = next((n for n in MASKS if n in kinds or n in names), "")
-    return mask or next((n for n in lengths if n in names and kinds.get(n, "lengths") == "lengths"), "")
-
-
-def pads_left(subject: Subject) -> bool:
-    """Whether padding before the tokens can be marked: lengths count the first rows of a sequence."""
-    return not subject.inputs.has("lengths") and mask_name(subject) not in LENGTHS
-
-
 def padded(subject: Subject, inputs: Inputs, size: int, left: bool, generator: Generator) -> Inputs:
     """The inputs with `size` more rows, marked as padding: the model's padding id, or other tokens where it has none.
 
@@ -70,8 +51,8 @@ def padded(subject: Subject, inputs: Inputs, size: int, left: bool, generator: G
     for name, value in inputs.of("ids", "features", "flags").items():
         if name != mask:
             pad_id = inputs.extra.get("pad") if inputs.kinds[name] == "ids" else None
-            rows[name] = _with_rows(value, size, _token_axis(inputs, name), left, generator, pad_id)
-    is_token = _is_token(inputs, size, left)
+            rows[name] = _with_rows(value, size, token_axis(inputs, name), left, generator, pad_id)
+    is_token = all_tokens(inputs, size, left)
     lengths = _lengths(inputs, mask, is_token.sum(-1))
     masks = _masks(subject, mask, is_token) if mask not in lengths else {}
     positions = _positions(subject, inputs, mask, is_token)
@@ -79,21 +60,9 @@ def padded(subject: Subject, inputs: Inputs, size: int, left: bool, generator: G
     return replace(inputs, values=inputs.values | rows | masks | lengths | positions, kinds=new | inputs.kinds)
 
 
-def _token_axis(inputs: Inputs, name: str) -> int:
-    """The axis of the tokens of ids [..., N], flags [..., N] or features [..., N, D]."""
-    return int(inputs.values[name].ndim) - (2 if inputs.kinds[name] == "features" else 1)
-
-
-def _is_token(inputs: Inputs, size: int, left: bool) -> Tensor:
-    """Which rows are tokens, bool [..., N + size]: all but `size` rows of padding."""
-    name, main = next(iter(inputs.of("ids", "features").items()))
-    shape = main.shape[: _token_axis(inputs, name) + 1]
-    return F.pad(torch.ones(shape, dtype=torch.bool, device=main.device), (size, 0) if left else (0, size))
-
-
 def _masks(subject: Subject, mask: str, is_token: Tensor) -> dict[str, Tensor]:
     """The padding mask in the form that the model takes, and that of the decoder over the same sequence."""
-    masks = {mask: ~is_token if mask in TRUE_IS_PADDING else is_token.long()}
+    masks = {mask: written(subject, mask, is_token)}
     if mask == "src_key_padding_mask" and "memory_key_padding_mask" in arguments(subject.model):
         masks["memory_key_padding_mask"] = ~is_token
     return masks

@@ -21,7 +21,8 @@ from torch.fx import Node
 from equiscope.audit.diagnose.localize import EXACT
 from equiscope.audit.inputs.adapt import complete_arguments
 from equiscope.audit.inputs.lengths import LONGEST, cost, longest, resized
-from equiscope.audit.inputs.padded import mask_name, ragged
+from equiscope.audit.inputs.padded import ragged
+from equiscope.audit.inputs.padding_mask import mask_name
 from equiscope.audit.inputs.variations import batched, distinct_flags, resampled, sequence
 from equiscope.audit.proof.exported_program import (
     ExportedProgram,

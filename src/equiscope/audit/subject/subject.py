@@ -56,6 +56,7 @@ class Subject:
         floats = [p for p in model.parameters() if p.is_floating_point()]
         self.dtype = floats[0].dtype if floats else torch.get_default_dtype()
         self.length_ladder: Any = None  # the lengths to measure at, once computed (`lengths.LengthLadder`)
+        self.mask_forms: dict[str, tuple[torch.dtype, bool]] = {}  # padding masks: dtype, and whether they are true at padding
         self.batch_layout = BatchLayout()
         self._axes: dict[str, tuple[int, ...]] | None = None
 
@@ -69,7 +70,7 @@ class Subject:
             self.gradients,
             self.writes_parameters,
         )
-        copy.batch_layout = self.batch_layout
+        copy.batch_layout, copy.mask_forms = self.batch_layout, self.mask_forms
         return copy
 
     def adopt(self, other: "Subject") -> None:
@@ -81,6 +82,7 @@ class Subject:
             other.writes_parameters,
         )
         self.gradients, self.no_dropout, self.effects = other.gradients, other.no_dropout, other.effects
+        self.mask_forms = other.mask_forms
 
     def in_dtype(self, dtype: torch.dtype, random: bool = False) -> "Pass":
         """The model in this dtype. In its own dtype and at the given parameters it is the model itself, not a copy."""

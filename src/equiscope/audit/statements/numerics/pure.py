@@ -20,7 +20,8 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.audit.inputs.lengths import cost
-from equiscope.audit.inputs.padded import mask_name, ragged
+from equiscope.audit.inputs.padded import ragged
+from equiscope.audit.inputs.padding_mask import mask_name
 from equiscope.audit.inputs.variations import batched, changed_tokens, lengthened, resampled, sequence
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
 from equiscope.audit.statements.pairs import error

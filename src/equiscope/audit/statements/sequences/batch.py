@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from torch import Generator
 
 from equiscope.audit.inputs.lengths import cost, largest_batch
-from equiscope.audit.inputs.padded import mask_name, pads_left, ragged
+from equiscope.audit.inputs.padded import ragged
+from equiscope.audit.inputs.padding_mask import mask_name, pads_left
 from equiscope.audit.inputs.variations import batched, resampled, resampled_flags, reversed_positions, scaled_values, sequence
 from equiscope.audit.statements.pairs import RunPair, SameRows
 from equiscope.audit.statements.statement import Statement

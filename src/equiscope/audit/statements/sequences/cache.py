@@ -13,7 +13,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 from equiscope.audit.inputs.lengths import LENGTH_BUDGETS, length_ladder, resized
-from equiscope.audit.inputs.padded import mask_name, pads_left, ragged
+from equiscope.audit.inputs.padded import ragged
+from equiscope.audit.inputs.padding_mask import mask_name, pads_left
 from equiscope.audit.inputs.variations import sequence
 from equiscope.audit.statements.pairs import RunPair, SameRows
 from equiscope.audit.statements.sequences.causal import claims_causal

@@ -14,7 +14,8 @@ from torch import Generator, Tensor
 
 from equiscope.audit.inputs.adapt import DECODED
 from equiscope.audit.inputs.lengths import LENGTH_BUDGETS, LengthBudget, cost, largest_batch, length_ladder, resized
-from equiscope.audit.inputs.padded import mask_name, ragged
+from equiscope.audit.inputs.padded import ragged
+from equiscope.audit.inputs.padding_mask import mask_name
 from equiscope.audit.inputs.variations import batched, changed_tokens, sequence
 from equiscope.audit.statements.pairs import RunPair, SameRows, error, measure_pair
 from equiscope.audit.statements.statement import Screening, Statement

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from equiscope.audit.inputs.padded import mask_name, pads_left
+from equiscope.audit.inputs.padding_mask import mask_name, pads_left, read, written
 from equiscope.audit.inputs.variations import batched, resampled, sequence
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided, verdict_of
 from equiscope.audit.subject import ModelError, Pass, Subject, copy_in_dtype
@@ -98,7 +98,7 @@ def _texts(subject: Subject) -> Inputs:
         return inputs
     ids: Any = next(iter(inputs.of("ids").values()))
     lengths = [max(ids.shape[-1] - row % 3, 1) for row in range(len(ids))]
-    mask = (torch.arange(ids.shape[-1]) < torch.tensor(lengths)[:, None]).long()
+    mask = written(subject, name, torch.arange(ids.shape[-1]) < torch.tensor(lengths)[:, None])
     return replace(inputs, values=inputs.values | {name: mask}, kinds=inputs.kinds | {name: "flags"})
 
 
@@ -130,8 +130,8 @@ def _changed(run: Pass, inputs: Inputs, change: str) -> Tensor:
 
 def _trimmed(inputs: Inputs, subject: Subject) -> Inputs:
     """One sequence without its padding."""
-    mask: Any = inputs.values[mask_name(subject)]
-    kept = mask[0].bool()
+    name = mask_name(subject)
+    kept = read(subject, name, inputs.values[name])[0]
     values = {n: v[:, kept] if isinstance(v, Tensor) and v.shape[-1:] == kept.shape else v for n, v in inputs.values.items()}
     return inputs.with_values(values)
 
@@ -139,18 +139,20 @@ def _trimmed(inputs: Inputs, subject: Subject) -> Inputs:
 def _padded(inputs: Inputs, extra: int, left: bool, subject: Subject) -> Inputs:
     """More rows of padding; on the left, the tokens of each sequence move to its end."""
     name, pad = mask_name(subject), inputs.extra.get("pad") or 0
-    mask: Any = inputs.values[name]
-    values = {}
-    for n, v in inputs.values.items():
-        if not isinstance(v, Tensor) or v.shape[-1] != mask.shape[-1]:
-            values[n] = v
-            continue
-        fill = pad if inputs.kinds[n] == "ids" else 0
-        wide = F.pad(v, (0, extra), value=fill)
+    is_token = read(subject, name, inputs.values[name])
+
+    def wider(value: Tensor, fill: int) -> Tensor:
+        wide = F.pad(value, (0, extra), value=fill)
         if left:
-            wide = torch.stack([row.roll(wide.shape[-1] - int(m.sum())) for row, m in zip(wide, mask, strict=True)])
-        values[n] = wide
-    return inputs.with_values(values)
+            wide = torch.stack([row.roll(wide.shape[-1] - int(m.sum())) for row, m in zip(wide, is_token, strict=True)])
+        return wide
+
+    values = {
+        n: wider(v, pad if inputs.kinds[n] == "ids" else 0)
+        for n, v in inputs.values.items()
+        if isinstance(v, Tensor) and v.shape[-1] == is_token.shape[-1]
+    }
+    return inputs.with_values(values | {name: written(subject, name, wider(is_token, 0))})
 
 
 # --- texts that are longer than the limit
@@ -230,14 +232,11 @@ def _of_ids(inputs: Inputs, rows: list[list[int]], subject: Subject) -> Inputs:
     """Inputs with these ids, padded on the right."""
     length, pad = max(map(len, rows)), inputs.extra.get("pad") or 0
     ids = torch.tensor([row + [pad] * (length - len(row)) for row in rows])
-    mask = (torch.arange(length) < torch.tensor([len(row) for row in rows])[:, None]).long()
+    name = mask_name(subject)
+    mask = written(subject, name, torch.arange(length) < torch.tensor([len(row) for row in rows])[:, None])
     first = next(iter(inputs.of("ids")))
-    others = {
-        n: v.new_zeros(ids.shape)
-        for n, v in inputs.values.items()
-        if isinstance(v, Tensor) and n not in (first, mask_name(subject))
-    }
-    return inputs.with_values({first: ids, mask_name(subject): mask} | others)
+    others = {n: v.new_zeros(ids.shape) for n, v in inputs.values.items() if isinstance(v, Tensor) and n not in (first, name)}
+    return inputs.with_values({first: ids, name: mask} | others)
 
 
 def _distance(a: Tensor, b: Tensor) -> float:

@@ -11,7 +11,8 @@ from dataclasses import replace
 import torch
 from torch import Generator, Tensor
 
-from equiscope.audit.inputs.padded import TRUE_IS_PADDING, mask_name, padded, pads_left
+from equiscope.audit.inputs.padded import padded
+from equiscope.audit.inputs.padding_mask import mask_name, pads_left, written
 from equiscope.audit.inputs.variations import batched, sequence
 from equiscope.audit.statements.measured_property import MeasuredProperty, Undecided
 from equiscope.audit.statements.sequences.rotary_layout import attention_calls, query_key_products
@@ -101,8 +102,8 @@ def _all_padding(subject: Subject, inputs: Inputs) -> Inputs:
     name = mask_name(subject)
     if inputs.has("tokens"):
         return inputs.each(lambda t: replace(t, valid=torch.zeros_like(t.valid)), "tokens")
-    value = inputs.values[name]
-    return inputs.with_values({name: torch.ones_like(value) if name in TRUE_IS_PADDING else torch.zeros_like(value)})
+    none = torch.zeros_like(inputs.values[name], dtype=torch.bool)
+    return inputs.with_values({name: written(subject, name, none)})
 
 
 def _spreads(subject: Subject, run: Pass, outputs: dict[str, Tensor], inputs: Inputs, token_rows: Tensor | None) -> bool:

@@ -10,7 +10,8 @@ from dataclasses import replace
 from torch import Generator
 
 from equiscope.audit.diagnose.localize import EXACT
-from equiscope.audit.inputs.padded import mask_name, padded, pads_left, ragged
+from equiscope.audit.inputs.padded import padded, ragged
+from equiscope.audit.inputs.padding_mask import mask_name, pads_left
 from equiscope.audit.inputs.variations import changed_tokens, sequence
 from equiscope.audit.statements.pairs import RunPair, SameRows, error, measure_pair
 from equiscope.audit.statements.statement import Statement
