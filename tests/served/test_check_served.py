@@ -17,8 +17,9 @@ from torch import nn
 
 import equiscope as eq
 from equiscope.audit.served.answers import Answer, TokenLogprobs, difference, read
-from equiscope.audit.served.checking import check_served
+from equiscope.audit.served.checking import _Judge, check_served
 from equiscope.audit.served.connection import Connection, Dropped
+from equiscope.audit.served.noise import Noise
 from equiscope.audit.served.session import Findings
 from equiscope.audit.served.statements import SERVED
 from equiscope.cli import main
@@ -222,3 +223,27 @@ def test_answers_without_logprobs_are_no_sample():
     findings.compare("", one, Answer("a", ()))
     findings.compare("", one, one)
     assert (findings.samples, len(findings.differences)) == (1, 1)
+
+
+def _first_step(**top: float) -> Answer:
+    return Answer("", (TokenLogprobs(max(top, key=lambda token: top[token]), max(top.values()), dict(top)),))
+
+
+def test_answers_that_share_no_token_are_compared_by_what_each_leaves_out():
+    far = difference("", _first_step(a=-0.1, b=-3.0), _first_step(c=-0.2, d=-4.0))
+    assert far.most == pytest.approx(3.9)
+    assert far.worst is not None
+    assert (far.worst.token, far.worst.b, far.worst.bound) == ("a", -4.0, True)
+    findings = Findings()
+    findings.add(difference("", _first_step(a=-5.0, b=-5.01), _first_step(c=-5.0, d=-5.01)))
+    assert findings.differences[0].most == pytest.approx(0.01)  # almost uniform: other tokens may lead
+
+
+def test_a_logprob_that_is_infinite_in_one_answer_is_the_cause():
+    pair = difference("beside others", _first_step(a=-1.0, b=-math.inf), _first_step(a=-1.0, b=-2.0))
+    assert pair.most == math.inf
+    findings = Findings()
+    findings.add(pair)
+    row = _Judge(Noise(1e-6, 1e-7, 1.0), 1e-2, False, {}).row(SERVED[-1], findings)
+    assert row.verdict == "broken"
+    assert "the logprob of 'b' (token 1) is -inf in one answer and -2 in the other" in row.cause

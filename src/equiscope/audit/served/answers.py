@@ -47,7 +47,8 @@ class Answer:
 
 
 class LogprobChange(NamedTuple):
-    """One logprob in two answers. position: of the token in the answer; bound: whether b is only an upper bound."""
+    """One logprob in two answers. position: of the token in the answer; bound: whether it was reported in one answer only, a, and
+    b is its upper bound in the other."""
 
     position: int
     token: str
@@ -80,7 +81,7 @@ class AnswerDifference:
 
     @property
     def most(self) -> float:
-        """The largest absolute difference, in nats; infinite where the answers share no number."""
+        """The largest absolute difference, in nats; infinite where the answers share no number or one logprob is."""
         return self.worst.size if self.worst is not None else math.inf
 
     @property
@@ -110,14 +111,18 @@ def _compare(
         changes += [LogprobChange(position, token, ours[token], theirs[token]) for token in ours if token in theirs]
         if one.token != other.token:
             gap = ours.get(one.token, math.inf) - ours.get(other.token, -math.inf)
-            if theirs and one.token in ours and one.token not in theirs:  # it is less likely there than all that are reported
-                most = min(theirs.values())
-                if most < ours[one.token]:
-                    changes.append(LogprobChange(position, one.token, ours[one.token], most, True))
+            changes += _unreported(position, one.token, ours, theirs) + _unreported(position, other.token, theirs, ours)
             break
     sizes = tuple(change.size if change.size == change.size else math.inf for change in changes)
     worst = changes[sizes.index(max(sizes))] if sizes else None
     return AnswerDifference(what, a, b, sizes, worst, gap)
+
+
+def _unreported(position: int, token: str, numbers: dict[str, float], others: dict[str, float]) -> list[LogprobChange]:
+    """The change of a token that the other answer does not report: it is less likely there than all that are reported."""
+    if not others or token not in numbers or token in others or numbers[token] <= min(others.values()):
+        return []
+    return [LogprobChange(position, token, numbers[token], min(others.values()), True)]
 
 
 def _numbers(step: TokenLogprobs) -> dict[str, float]:

@@ -219,7 +219,7 @@ class _Judge:
         )  # fmt: skip
 
     def _cause(self, first: AnswerDifference, wrong: int, finding: Findings) -> str:
-        if first.worst is None or first.most == math.inf:
+        if first.worst is None:
             return f"the answers have no token in common; {wrong} of {finding.samples} comparisons differ by more than rounding"
         change, other = first.worst, f"{'at most ' * first.worst.bound}{first.worst.b:.6g}"
         return (
