@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
@@ -17,6 +18,8 @@ from equiscope.positions import Position, to_json
 from equiscope.symmetry import CLAIMED, Action
 from equiscope.tokens import Embedding, Tokens
 
+SMALLER = "Make it narrower, with fewer layers or a smaller vocabulary."
+
 
 @contextlib.contextmanager
 def possible_sizes() -> Iterator[None]:
@@ -24,9 +27,11 @@ def possible_sizes() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if not any(word in str(error) for word in ("overflow", "memory")):
+        asked = re.search(r"allocate (\d+) bytes", str(error))
+        if asked is None and not any(word in str(error) for word in ("overflow", "memory")):
             raise
-        raise InputError(f"A model of these sizes cannot be made: {str(error).splitlines()[0]}") from error
+        why = f"one tensor needs {int(asked[1]) / 2**30:,.0f} GiB" if asked else "one tensor is larger than torch supports"
+        raise InputError(f"A model of these sizes cannot be made: {why}. {SMALLER}") from error
 
 
 @dataclass(frozen=True)

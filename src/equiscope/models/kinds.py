@@ -13,6 +13,7 @@ from equiscope.models import describe as sequences
 from equiscope.models import networks
 from equiscope.models.baselines import Baseline
 from equiscope.models.build import Model, possible_sizes
+from equiscope.models.memory import check_memory
 from equiscope.models.networks import NETWORKS, Network
 from equiscope.models.presets import PRESETS
 from equiscope.models.spec import Spec
@@ -72,6 +73,7 @@ def build(source: dict[str, Any] | ModelSpec) -> Built: ...
 def build(source: Source) -> Built:
     """A model with random parameters (torch's global seed). Raises InputError where the spec is inconsistent, naming the field."""
     spec = spec_of(source)
+    check_memory(spec, lambda: count(spec))
     with possible_sizes():
         return _kind(spec).build(spec)
 

@@ -23,6 +23,7 @@ from equiscope.checkpoints.run_folder import BEST, STEPS, WEIGHTS, Checkpoint, i
 from equiscope.errors import EquiscopeError, InputError, counted
 from equiscope.kernels.private import on_compilation
 from equiscope.models import Built, Model, ModelSpec, build, count
+from equiscope.models.memory import check_memory
 from equiscope.record.run import Entries, Entry, Point, Run, Score, write_run
 from equiscope.training import folder, simple_model, state
 from equiscope.training.cost import best_rate
@@ -34,6 +35,7 @@ from equiscope.training.task import Batch, Task, resolve_spec, warnings
 HEAD = ("output_layer.", "readout.")  # names of the weights after the last block
 STOPPING = "Stopping after the current step. Press Ctrl-C again to stop at once."
 COMPILING = "The first step compiles the model, which takes a minute or more. Ctrl-C stops that at once."
+KEPT = 4  # numbers for each parameter: itself, its gradient, and two averages of AdamW
 SLOW = 1.2  # a message is printed where a product in bfloat16 takes more than so many times as long as in float32
 AGAIN = "Step {step} has inputs of another shape, so the model is compiled again. Ctrl-C stops that at once."
 
@@ -121,6 +123,7 @@ def untrained_model(recipe: Recipe, task: Task, spec: ModelSpec) -> Built:
 
 def initial_model(recipe: Recipe, spec: ModelSpec) -> Built:
     """Build the model with weights from the seed, or from the checkpoint or run that the recipe starts from."""
+    check_memory(spec, lambda: count(spec), 1 if torch.cuda.is_available() else KEPT)
     model: Built = build(spec)
     if "start" in recipe.model:
         start = load(recipe.model["start"], torch.float32)
