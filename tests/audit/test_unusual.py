@@ -14,7 +14,7 @@ from equiscope.audit.inputs.variations import lengthened
 from equiscope.audit.subject.deepcopy import deepcopy
 from equiscope.audit.subject.outputs import BatchLayout
 from equiscope.errors import InputError
-from equiscope.program.boundaries import irregular_positions
+from equiscope.program.irregular_masks import irregular_positions
 from equiscope.symmetry import inputs_of
 
 X = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))

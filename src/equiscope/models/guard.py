@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from equiscope.errors import EquiscopeError, GuardFailed, InputError, Leak, counted, one_line
-from equiscope.program.boundaries import boundaries, lengths_around, positions_around, recording_sizes
+from equiscope.program.boundaries import boundaries, lengths_around, positions_around
+from equiscope.program.sizes_in_use import recording_sizes
 from equiscope.symmetry.inputs import LENGTHS as COUNTS
 from equiscope.symmetry.measure import shrinks
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from equiscope.audit import check
 from equiscope.audit.inputs.example_inputs import inputs_for
 
 pytestmark = pytest.mark.quick
@@ -116,3 +117,19 @@ def test_two_sequences_are_drawn_apart_and_their_masks_left_out():
     source, target, *masks = inputs_for(Translator()).args
     assert not torch.equal(source, target)
     assert masks == [None, None]
+
+
+class OfEdges(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(6, 6)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        source, target = edge_index
+        return x + torch.zeros_like(x).index_add(0, target, self.map(x)[source])
+
+
+def test_a_graph_is_a_ring_and_is_permuted_with_its_nodes():
+    model, example = OfEdges(), inputs_for(OfEdges())
+    audit = check(model, *example.args, kinds=example.kinds, actions=["permute"], properties=[])
+    assert audit["permute"].verdict == "holds"

@@ -2,6 +2,7 @@
 
 A length, a mask, positions or a time cannot be drawn like ids: a mask of random ids would hide tokens, and a check would measure
 the model with those hidden. Each gets the value that says least: all rows are tokens, nothing is hidden, positions count from 0.
+A graph is a ring.
 """
 
 import inspect
@@ -58,7 +59,7 @@ def _is_companion(name: str, annotation: Any) -> bool:
 def _kind_by_name(name: str) -> str:
     """The kind of an argument, where it is one of a companion and its name shows it; else empty."""
     kind = "lengths" if is_named_lengths(name) else NAMED.get(name, "")
-    return kind if kind in ("lengths", "flags", "position_ids") else ""
+    return kind if kind in ("lengths", "flags", "position_ids", "edges") else ""
 
 
 def _kind(value: Any) -> str:
@@ -82,6 +83,9 @@ def _values(name: str, annotation: Any, main: Tensor, draw: Callable[[], Tensor]
         return [number or 0]
     if kind == "lengths":
         return [torch.full((batch,), n)]
+    if kind == "edges":
+        ring = torch.stack([torch.arange(n), torch.arange(n).roll(1)])
+        return [torch.cat([ring, ring.flip(0)], 1)]
     if kind == "position_ids":
         return [torch.arange(n).expand(*lead, n), torch.arange(n)]
     if name in TRUE_IS_PADDING or (name in MASKS and name not in TRUE_IS_TOKEN):

@@ -13,7 +13,9 @@ from torch import Generator, nn
 
 from equiscope.audit.inputs.variations import lengthened
 from equiscope.audit.subject import ModelError, Pass, Subject, shortened
-from equiscope.program.boundaries import LARGEST, LONG_LENGTH, boundaries, lengths_around, recording_sizes
+from equiscope.program.boundaries import LONG_LENGTH, boundaries, lengths_around
+from equiscope.program.constants import LARGEST
+from equiscope.program.sizes_in_use import recording_sizes
 from equiscope.symmetry import Inputs
 
 LONGEST = 2 * LARGEST + 1

@@ -48,7 +48,8 @@ from equiscope.audit.statements.sequences.causal import CausalOutput
 from equiscope.audit.statements.statement import Statement, Symmetry
 from equiscope.audit.subject import ModelError, Pass, Subject, shortened
 from equiscope.errors import counted
-from equiscope.program.boundaries import constants, positions
+from equiscope.program.boundaries import positions
+from equiscope.program.constants import constants
 from equiscope.record import Proof
 from equiscope.symmetry import Inputs, Permute
 

@@ -13,7 +13,7 @@ from equiscope.audit.statements.statement import Statement
 from equiscope.audit.subject import ModelError, Pass, Subject
 from equiscope.audit.subject.outputs import of_size
 from equiscope.errors import counted
-from equiscope.program.boundaries import constants
+from equiscope.program.constants import constants
 from equiscope.symmetry import Inputs
 
 LARGE_BATCH = 67  # sequences in a batch that fills any group of up to 64
