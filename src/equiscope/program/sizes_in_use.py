@@ -90,4 +90,4 @@ for _name in ("__floordiv__", "__truediv__", "__mod__", "__divmod__", "__lt__", 
     setattr(_Length, _name, _recording(_name))
 for _name in ("__neg__", "__add__", "__sub__", "__radd__"):
     setattr(_Length, _name, _staying_length(_name))
-_Length.__hash__ = int.__hash__  # type: ignore[method-assign]  # a class that compares anew has none
+_Length.__hash__ = int.__hash__  # type: ignore[method-assign]  # a class that has its own __eq__ loses it

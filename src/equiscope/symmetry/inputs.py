@@ -157,9 +157,9 @@ class Inputs:
 
     def describe(self) -> str:
         """Name, kind and shape of each input; of a number, a boolean or None, its value."""
-        return ", ".join(f"{n}: {self._said(n, getattr(v, 'x', v))}" for n, v in self.values.items())
+        return ", ".join(f"{n}: {self._described(n, getattr(v, 'x', v))}" for n, v in self.values.items())
 
-    def _said(self, name: str, value: Any) -> str:
+    def _described(self, name: str, value: Any) -> str:
         if value is None or isinstance(value, (bool, int, float)):
             return str(value)
         return f"{self.kinds[name]} {list(value.shape)}" if hasattr(value, "shape") else self.kinds[name]
