@@ -27,6 +27,15 @@ class Lengths(Reader):
         return self.read(ids, torch.arange(ids.shape[1])[None] >= lengths[:, None])
 
 
+class Length(Reader):
+    def forward(self, ids: Tensor, seq_len: int) -> Tensor:
+        return self.read(ids[:, :seq_len], None)
+
+
+def test_a_length_that_is_one_number_is_that_of_the_tokens():
+    assert inputs_for(Length()).args[1] == N
+
+
 class AttentionMask(Reader):
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         return self.read(input_ids, ~attention_mask.bool())
@@ -102,6 +111,17 @@ def test_numbers_times_and_masks_of_pairs_are_those_that_change_nothing():
     mask = inputs_for(OwnMask()).args[1]
     assert mask.shape == (N, N)
     assert not mask.any()  # True, which hides in torch, would hide everything: the output would be NaN
+
+
+class Pair(Reader):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.read(x, None) + self.read(y[:, :N], None)
+
+
+def test_a_second_sequence_named_y_is_no_flag():
+    example = inputs_for(Pair())
+    assert example.args[1].shape == (1, N)
+    assert example.kinds == {"y": "other"}
 
 
 class Translator(nn.Module):

@@ -19,7 +19,7 @@ from equiscope.symmetry.inputs import NAMED, is_named_lengths
 TRIES = 12  # combinations of values, for one shape of the tokens
 TIMES = ("t", "time", "times", "timestep", "timesteps", "noise_level", "sigma", "sigmas")
 OFFSETS = ("start_pos", "offset", "past_length", "cache_length", "step")
-SIZES = ("seq_len", "seq_length", "max_len", "max_length", "n", "length")
+SIZES = ("max_len", "max_length")
 CLASSES = ("y", "label", "class_labels", "labels")
 NUMBERS: dict[Any, Any] = {int: 0, float: 0.5, bool: False, "int": 0, "float": 0.5, "bool": False}  # by annotation
 STATES = ("cache", "past", "past_key_values", "layer_past", "kv_cache", "state", "hidden")
@@ -65,7 +65,7 @@ def _kind_by_name(name: str) -> str:
 def _kind(value: Any) -> str:
     if not isinstance(value, Tensor) or value.ndim != 2:
         return "other"
-    return "pairs" if value.shape[0] == value.shape[1] > 1 else "flags"
+    return "pairs" if value.shape[0] == value.shape[1] else "flags" if value.dtype == torch.bool else "other"
 
 
 def _number(annotation: Any) -> Any:
@@ -77,12 +77,10 @@ def _values(name: str, annotation: Any, main: Tensor, draw: Callable[[], Tensor]
     """What to try for a companion of `main`, the likeliest first."""
     *lead, n = main.shape[:-1] if main.is_floating_point() else main.shape
     batch, kind, number = lead[0] if lead else 1, _kind_by_name(name), _number(annotation)
-    if name in SIZES:
-        return [n]
+    if name in SIZES or kind == "lengths":
+        return [n] if name in SIZES or number is not None else [torch.full((batch,), n), n]
     if name in OFFSETS or number is not None:
         return [number or 0]
-    if kind == "lengths":
-        return [torch.full((batch,), n)]
     if kind == "edges":
         ring = torch.stack([torch.arange(n), torch.arange(n).roll(1)])
         return [torch.cat([ring, ring.flip(0)], 1)]
