@@ -18,7 +18,7 @@ def test_what_does_not_fit_is_refused_with_its_size():
 def test_training_needs_more_than_the_model():
     fits_once = int(machine_memory() / 4 / 2)
     check_memory(WIDE, lambda: fits_once)
-    with pytest.raises(InputError, match="training keeps 4 numbers for each parameter, which need"):
+    with pytest.raises(InputError, match="training keeps at least 4 numbers for each parameter, which need"):
         check_memory(WIDE, lambda: fits_once, copies=4)
 
 

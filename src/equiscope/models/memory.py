@@ -26,7 +26,7 @@ def check_memory(spec: ModelSpec, count: Callable[[], int], copies: int = 1) -> 
         return
     needed, memory = copies * count() * torch.get_default_dtype().itemsize, machine_memory()
     if needed > memory:
-        what = "its parameters need" if copies == 1 else f"training keeps {copies} numbers for each parameter, which need"
+        what = "its parameters need" if copies == 1 else f"training keeps at least {copies} numbers for each parameter, which need"
         sizes = f"{needed / 2**30:,.0f} GiB, and this machine has {memory / 2**30:.0f} GiB"
         raise InputError(f"A model of these sizes cannot be made: {what} {sizes}. {SMALLER}")
 

@@ -4,7 +4,7 @@ Inside `recording_sizes`, the shape of a tensor consists of `_Length`s. These ar
 constants by which the model divides them and with which it compares them.
 """
 
-from collections.abc import Iterator
+from inspect import getattr_static
 from typing import Any
 
 import torch
@@ -13,8 +13,9 @@ from torch import Tensor
 from equiscope.program.constants import is_constant
 from equiscope.program.irregular_masks import MASKING, irregular_positions, masks_in_call
 from equiscope.program.modes import Functions
+from equiscope.program.program import leaves_of
 
-SHAPE = Tensor.shape.__get__  # type: ignore[attr-defined]
+SHAPE = getattr_static(Tensor, "shape").__get__
 SIZE_FUNCTIONS = (  # whose integer arguments may be lengths
     "view", "reshape", "unflatten", "chunk", "split", "narrow", "unfold", "roll", "pad", "tensor_split", "as_strided", "fold",
     "max_pool1d", "avg_pool1d", "conv1d", "arange", "tril", "triu", "full", "zeros", "ones", "__getitem__", "__floordiv__",
@@ -29,27 +30,17 @@ def recording_sizes(recorded_sizes: set[int], irregular: set[int]) -> Functions:
     def handler(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = getattr(func, "__name__", "")
         if name in SIZE_FUNCTIONS:
-            recorded_sizes.update(_integers([*args, *kwargs.values()]))
+            recorded_sizes.update(int(v) for v in leaves_of((args, kwargs)) if is_constant(v))
         if name in MASKING:
             irregular.update(p for t in masks_in_call(name, args, kwargs) for p in irregular_positions(t))
         result = func(*args, **kwargs)
-        if func not in (SHAPE, Tensor.size):
+        if func not in (SHAPE, Tensor.size):  # by equality: each access gives a new getter
             return result
         if isinstance(result, tuple):
             return torch.Size([_Length(n, recorded_sizes) for n in result])
         return _Length(result, recorded_sizes)
 
     return Functions(handler)
-
-
-def _integers(value: Any) -> Iterator[int]:
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _integers(item)
-    elif isinstance(value, slice):
-        yield from _integers([value.start, value.stop, value.step])
-    elif is_constant(value):
-        yield int(value)
 
 
 class _Length(int):
@@ -90,4 +81,3 @@ for _name in ("__floordiv__", "__truediv__", "__mod__", "__divmod__", "__lt__", 
     setattr(_Length, _name, _recording(_name))
 for _name in ("__neg__", "__add__", "__sub__", "__radd__"):
     setattr(_Length, _name, _staying_length(_name))
-_Length.__hash__ = int.__hash__  # type: ignore[method-assign]  # a class that has its own __eq__ loses it

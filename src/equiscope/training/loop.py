@@ -35,7 +35,7 @@ from equiscope.training.task import Batch, Task, resolve_spec, warnings
 HEAD = ("output_layer.", "readout.")  # names of the weights after the last block
 STOPPING = "Stopping after the current step. Press Ctrl-C again to stop at once."
 COMPILING = "The first step compiles the model, which takes a minute or more. Ctrl-C stops that at once."
-KEPT = 4  # numbers for each parameter: itself, its gradient, and two averages of AdamW
+KEPT = 3  # numbers for each parameter at least: itself, its gradient, and an average (AdamW has two)
 SLOW = 1.2  # a message is printed where a product in bfloat16 takes more than so many times as long as in float32
 AGAIN = "Step {step} has inputs of another shape, so the model is compiled again. Ctrl-C stops that at once."
 
@@ -123,7 +123,8 @@ def untrained_model(recipe: Recipe, task: Task, spec: ModelSpec) -> Built:
 
 def initial_model(recipe: Recipe, spec: ModelSpec) -> Built:
     """Build the model with weights from the seed, or from the checkpoint or run that the recipe starts from."""
-    check_memory(spec, lambda: count(spec), 1 if torch.cuda.is_available() else KEPT)
+    if not torch.cuda.is_available():
+        check_memory(spec, lambda: count(spec), KEPT)
     model: Built = build(spec)
     if "start" in recipe.model:
         start = load(recipe.model["start"], torch.float32)

@@ -21,7 +21,7 @@ TIMES = ("t", "time", "times", "timestep", "timesteps", "noise_level", "sigma", 
 OFFSETS = ("start_pos", "offset", "past_length", "cache_length", "step")
 SIZES = ("max_len", "max_length")
 CLASSES = ("y", "label", "class_labels", "labels")
-NUMBERS: dict[Any, Any] = {int: 0, float: 0.5, bool: False, "int": 0, "float": 0.5, "bool": False}  # by annotation
+BY_ANNOTATION: dict[Any, Any] = {int: 0, float: 0.5, bool: False, "int": 0, "float": 0.5, "bool": False}
 STATES = ("cache", "past", "past_key_values", "layer_past", "kv_cache", "state", "hidden")
 
 
@@ -70,7 +70,7 @@ def _kind(value: Any) -> str:
 
 def _number(annotation: Any) -> Any:
     """The number for an argument that is annotated as one; None for any other."""
-    return NUMBERS.get(annotation) if isinstance(annotation, (type, str)) else None
+    return BY_ANNOTATION.get(annotation) if isinstance(annotation, (type, str)) else None
 
 
 def _values(name: str, annotation: Any, main: Tensor, draw: Callable[[], Tensor]) -> list[Any]:
