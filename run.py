@@ -4,7 +4,7 @@
     python3 run.py demo     open the book in the browser; demo "My own words" begins it with these; --no-serve writes one file
     python3 run.py test     the tests, Python's and the page's; further arguments go to pytest: test tests/positions -x;
                             test --quick: a selection of Python's, a minute or two; test --thorough: all seeds, sizes and
-                            combinations; test --shapes: check shapes and types of every call too
+                            combinations; test --shapes: check shapes and types of every call too, and compile nothing
     python3 run.py check    lint, formatting, types, imports between subpackages, drift of the contract
     python3 run.py setup    only make .venv and build the page; the other three do that first, where needed
 
@@ -47,7 +47,6 @@ TESTS = {
     "pytest, browser": (*PYTEST, *TWO, "--reruns", "1", "-m", f"browser{ONCE}"),  # a browser on a loaded machine may answer late
     "vitest": ("npm", "test", "--silent"),
 }
-COMPILE = {"pytest, compile": (*PYTEST, *TWO, "-m", f"compile{ONCE}")}  # with --shapes they need a run without
 CHECKS = {
     "lint": ("ruff", "check", "--output-format", "concise"),
     "formatting": ("ruff", "format", "--check", "--output-format", "concise"),
@@ -110,7 +109,7 @@ def demo(rest: list[str], export: bool) -> int:
 
 def test(rest: list[str], quick: bool, thorough: bool, shapes: bool) -> int:
     lines, passed, failed, worst = [], 0, 0, 0
-    for name, command in (QUICK if quick else TESTS | COMPILE if shapes else TESTS).items():
+    for name, command in (QUICK if quick else TESTS).items():
         command = tuple(word.removesuffix(ONCE) for word in command) if thorough else command
         command = (*command, "--shapes") if shapes and name in {"pytest", "pytest, quick"} else command
         is_pytest = command[: len(PYTEST)] == PYTEST
