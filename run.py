@@ -4,7 +4,8 @@
     python3 run.py demo     open the book in the browser; demo "My own words" begins it with these; --no-serve writes one file
     python3 run.py test     the tests, Python's and the page's; further arguments go to pytest: test tests/positions -x;
                             test --quick: a selection of Python's, a minute or two; test --thorough: all seeds, sizes and
-                            combinations; test --shapes: check shapes and types of every call too, and compile nothing
+                            combinations; test --shapes: check shapes and types of every call too, without the tests
+                            that compile whole graphs
     python3 run.py check    lint, formatting, types, imports between subpackages, drift of the contract
     python3 run.py setup    only make .venv and build the page; the other three do that first, where needed
 

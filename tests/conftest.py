@@ -52,7 +52,7 @@ def pytest_collection_finish():
 
 
 def pytest_collection_modifyitems(config, items):
-    """The decorators that check shapes break `torch.compile(fullgraph=True)`: those tests are skipped with it."""
+    """The decorators that check shapes break `torch.compile(fullgraph=True)`: with `--shapes`, those tests are skipped."""
     if not config.getoption("shapes"):
         return
     alone = pytest.mark.skip(reason="needs a process without shape checks: pytest -m compile, without --shapes")
