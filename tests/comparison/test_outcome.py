@@ -181,6 +181,20 @@ def test_one_seed_orders_and_decides_nothing(tmp_path):
     )
 
 
+def test_candidates_with_one_common_seed_are_not_tested(tmp_path):
+    """One run of "none" finished. The tests of the other pair stand on three seeds, and say so."""
+    made = plan(tmp_path)
+    for one in made.jobs():
+        if one.candidate != "none" or one.seed == 2:
+            finished(tmp_path / "compared", made, one, LOSSES[one.candidate][made.seeds.index(one.seed)])
+        else:
+            job.record_failure(tmp_path / "compared" / one.folder, "the gradient's length is inf")
+    assert outcome.of_folder(tmp_path / "compared").answer == (
+        "It is undecided whether rope is better than alibi: its loss is 0.003 nats lower (95 % interval -0.025 to 0.032, p = 0.67, "
+        "3 seeds). rope has only one seed in common with none (loss 0.410 nats lower), so nothing is tested."
+    )
+
+
 def test_a_run_that_failed_is_a_result_and_one_that_is_missing_is_said(tmp_path):
     made = plan(tmp_path)
     jobs = list(made.jobs())

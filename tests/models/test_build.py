@@ -321,3 +321,21 @@ def test_cells_numbered_in_one_line_are_read_by_schemes_of_one_axis():
         eq.build(eq.Spec(16, input=eq.InputLayer(**cells), block=eq.Block(attention), readout="mean")).double()(picture)
     with pytest.raises(InputError, match='positions="index" numbers the cells'):
         eq.InputLayer(features=4, positions="index")
+
+
+def test_each_norm_multiplies_the_gradient_of_a_causal_model_whose_first_token_is_zero():
+    """Biases begin at 0, so a first token of zeros stays a zero vector, whose layer norms multiply gradients by 1 / sqrt(eps)."""
+
+    def largest_gradient(causal: bool, readout: str, first: float) -> float:
+        torch.manual_seed(0)
+        block = Block(Attention(heads=4, bias=True, causal=causal))
+        spec = Spec(96, layers=4, input=eq.InputLayer(features=40), readout=readout, outputs=10, block=block)
+        model, x = build(spec).double(), torch.randn(1, 12, 40, dtype=torch.float64)
+        x[:, 0] *= first
+        torch.nn.functional.cross_entropy(model(x), torch.tensor([3])).backward()
+        return max(float(p.grad.abs().max()) for p in model.parameters() if p.grad is not None)
+
+    assert largest_gradient(True, "first", 0) > 1e19  # the sum of squares overflows float32
+    assert largest_gradient(True, "mean", 0) > 1e18
+    assert largest_gradient(False, "first", 0) < 1e3  # the other tokens reach it in the first layer
+    assert largest_gradient(True, "first", 1) < 1e3

@@ -322,7 +322,7 @@ def bad_weights(engine):
 @pytest.mark.parametrize(
     ("spoil", "where"),
     [
-        (bad_forward, r"loss is nan\. It begins with what blocks\.1\.feedforward answers\."),
+        (bad_forward, r"loss is nan\. It begins with the output of blocks\.1\.feedforward\."),
         (bad_backward, r"gradient's length is (nan|inf)\. It begins with the gradient (that reaches|of)"),
     ],
 )
@@ -338,6 +338,23 @@ def test_a_number_that_is_none_stops_the_run_and_says_step_and_part(tmp_path, un
     assert [score.step for score in read_run(run).scores] == [0, 4]
     fit(found, task, run)  # what was kept is good
     assert told(run) == told(undisturbed)
+
+
+def test_a_gradient_that_is_too_long_at_the_first_step_says_so(tmp_path, monkeypatch):
+    """Each entry is finite, but the sum of their squares is not. No rate is the cause, so none is advised."""
+    found, task = small(tmp_path)
+
+    def long_gradient(engine):
+        engine.model.blocks[0].attention.q_proj.weight.register_hook(lambda gradient: torch.full_like(gradient, 1e19))
+
+    spoiled(monkeypatch, 0, long_gradient)
+    with pytest.raises(Diverged) as error:
+        fit(found, task, tmp_path / "run")
+    text = str(error.value)
+    assert "the gradient's length is inf. It begins with the gradient of blocks.0.attention.q_proj.weight: its entries are" in text
+    assert "the largest is 1e+19, but float32 cannot hold the sum of their squares." in text
+    assert "No step has changed the weights yet" in text
+    assert "optimiser.rate" not in text
 
 
 def test_weights_that_are_no_numbers_are_never_saved(tmp_path, monkeypatch):

@@ -52,8 +52,9 @@ def sentences(comparison: Comparison) -> Iterator[str]:
     best = next((name for name in ranked if name not in beaten), ranked[0])
     against = {(p.second if p.first == best else p.first): p for p in comparison.pairs if best in (p.first, p.second)}
     others = [name for name in ranked if name in against]
+    untested = [name for name in others if _common_seeds(comparison, against[name]) == 1]
     undecided, equivalent, identical, worse = (
-        [name for name in others if against[name].verdict == verdict]
+        [name for name in others if against[name].verdict == verdict and name not in untested]
         for verdict in ("undecided", "equivalent", "identical", "different")
     )
     if len(worse) == len(others) == 1:
@@ -65,7 +66,11 @@ def sentences(comparison: Comparison) -> Iterator[str]:
         yield from _equivalent(comparison, best, equivalent, against)
         if identical:
             yield f"{listed([best, *identical])} are identical: every seed gave exactly the same {comparison.metric}."
-        yield from _better(comparison, [n for n in ranked if n == best or (n in others and n not in worse)], worse)
+        leaders = [name for name in ranked if name == best or name in (*undecided, *equivalent, *identical)]
+        yield from _better(comparison, leaders, worse)
+    if untested:
+        shown = [f"{name} ({_short_effect(comparison, against[name], best)})" for name in untested]
+        yield f"{best} has only one seed in common with {listed(shown)}, so nothing is tested."
     if separate := [name for name in ranked if name != best and name not in against]:
         yield f"{listed(separate)} {'has' if len(separate) == 1 else 'have'} no seed in common with {best}, so nothing is tested."
 

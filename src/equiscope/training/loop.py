@@ -369,7 +369,7 @@ class TrainingLoop:
         try:
             self._write(step, self.engine.state(), facts, run_folder.STEPS, keep or self.recipe.evaluation.keep + self.spare)
         except Diverged as error:
-            raise Diverged(f"After step {step}: {error} {self._saved_message()}") from error
+            raise Diverged(f"After step {step}: {error} {self._next_step(step)}") from error
         self.saved = step
         self._record()
 
@@ -452,15 +452,16 @@ class TrainingLoop:
         """Save the last finite state in addition to the other checkpoints, and return an error with advice."""
         with suppress(Diverged):
             self._save(step, keep=self.steps)
-        return Diverged(f"{error} {self._saved_message()}")
+        return Diverged(f"{error} {self._next_step(step)}")
 
-    def _saved_message(self) -> str:
-        saved = (
-            f"The weights before it are kept in {run_folder.checkpoint_path(self.out, self.saved)}"
-            if self.saved >= 0
-            else "Nothing was saved yet"
-        )
-        return f"{saved}. Try a lower optimiser.rate, more warmup, or a smaller optimiser.clip, with another --out."
+    def _next_step(self, step: int) -> str:
+        """Where the weights before a divergence are, and what to try."""
+        saved = "Nothing was saved yet."
+        if self.saved >= 0:
+            saved = f"The weights before it are kept in {run_folder.checkpoint_path(self.out, self.saved)}."
+        if step == 0:
+            return f"{saved} No step has changed the weights yet, so look at the data and at the weights that training begins with."
+        return f"{saved} Try a lower optimiser.rate, more warmup, or a smaller optimiser.clip, with another --out."
 
     def _add(self, entry: Entry) -> None:
         if self.entries is not None:

@@ -25,7 +25,7 @@ def nan_source(model: nn.Module, lost: Callable[[], Tensor]) -> str:
 
         for tensor in _tensors(answer):
             if not _finite(tensor):
-                sources.append(f"what {name} answers")
+                sources.append(f"the output of {name}")
             elif tensor.requires_grad:
                 on_gradient(tensor, back)
 
@@ -34,13 +34,19 @@ def nan_source(model: nn.Module, lost: Callable[[], Tensor]) -> str:
         if not _finite(loss):
             sources.append("the loss itself")
         loss.backward()  # by every process, whatever it has found: they wait for each other
-    return sources[0] if sources else f"the gradient of {_steepest(model)}"
+    return sources[0] if sources else _longest_gradient(model)
 
 
-def _steepest(model: nn.Module) -> str:
+def _longest_gradient(model: nn.Module) -> str:
     """The parameter whose gradient is NaN, or else has the largest norm."""
-    lengths = {name: float(_own(p.grad).double().norm()) for name, p in model.named_parameters() if p.grad is not None}
-    return max(lengths, key=lambda name: lengths[name] if lengths[name] == lengths[name] else float("inf"), default="the model")
+    gradients = {name: _own(p.grad).double() for name, p in model.named_parameters() if p.grad is not None}
+    lengths = {name: float(gradient.norm()) for name, gradient in gradients.items()}
+    name = max(lengths, key=lambda name: lengths[name] if lengths[name] == lengths[name] else float("inf"))
+    source = f"the gradient of {name}"
+    if _finite(gradients[name]):
+        largest = float(gradients[name].abs().max())
+        source += f": its entries are finite, the largest is {largest:.2g}, but float32 cannot hold the sum of their squares"
+    return source
 
 
 def _own(tensor: Tensor) -> Tensor:
