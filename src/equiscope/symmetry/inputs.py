@@ -16,7 +16,7 @@ from equiscope.errors import InputError, UnknownName
 
 InputKind = Literal[
     "ids", "features", "flags", "position_ids", "coordinates", "image", "wave", "points", "vectors", "atoms", "tokens", "edges",
-    "steps", "pairs", "lengths", "other",
+    "adjacency", "steps", "pairs", "lengths", "other",
 ]  # fmt: skip
 KINDS: tuple[InputKind, ...] = get_args(InputKind)
 AXIS: dict[InputKind, int] = {
@@ -39,6 +39,8 @@ NAMED: dict[str, InputKind] = {
     "images": "image", "input_values": "wave", "wave": "wave", "audio": "wave",
     "pos": "points", "coords": "points", "coordinates": "points", "xyz": "points", "points": "points", "velocities": "vectors",
     "forces": "vectors", "z": "atoms", "atomic_numbers": "atoms", "species": "atoms", "edge_index": "edges", "labels": "other",
+    "adj": "adjacency", "adj_mat": "adjacency", "adj_matrix": "adjacency", "adjacency": "adjacency",
+    "adjacency_matrix": "adjacency", "edge_attr": "adjacency", "edge_features": "adjacency",
     "cache_position": "other", "mask": "pairs", "src_mask": "pairs", "attn_mask": "pairs",
 }  # fmt: skip
 
@@ -52,8 +54,8 @@ PER_TOKEN = ("mask", "masks", "padding_mask", "pad_mask", "node_mask", "atom_mas
 class Inputs:
     """Arguments by name; the first `positional` of them are given by position.
 
-    Of the kinds, "steps" are features [N, B, D], "pairs" masks [N, N], and "lengths" the number of tokens of each sequence [B], the
-    first rows of it.
+    Of the kinds, "steps" are features [N, B, D], "pairs" masks [N, N], "adjacency" values of each pair of nodes, [..., N, N] or
+    [..., N, N, E], and "lengths" the number of tokens of each sequence [B], the first rows of it.
 
     values  name -> argument
     kinds   name -> its kind; an action transforms the kinds it knows
@@ -98,11 +100,17 @@ class Inputs:
         return self.with_values({n: converted[id(v)] for n, v in self.of(*kinds).items()})
 
     def rows(self, pick: Tensor | list[int], kinds: tuple[InputKind, ...] = WORDS) -> "Inputs":
-        """Select rows of every input of these kinds, in this order. Lengths count the selected rows that are tokens."""
+        """Select rows of every input of these kinds, in this order. Lengths count the selected rows that are tokens. Of an
+        adjacency, rows and columns are selected.
+        """
         rows = torch.as_tensor(pick)
         changed, selected = {}, dict[int, Any]()
         for name, value in self.of("lengths").items():
             changed[name] = (rows.to(value.device) < value[:, None]).sum(-1).to(value.dtype)
+        for name, value in self.of("adjacency").items():
+            for axis in pair_axes(value, self.length):
+                value = value.index_select(value.ndim + axis, rows.to(value.device))
+            changed[name] = value
         for name, value in self.of(*kinds).items():
             axis = AXIS[self.kinds[name]]
             if isinstance(value, Tensor) and value.ndim >= -axis and value.shape[axis] >= 1:
@@ -222,8 +230,8 @@ def _fits(kind: InputKind, value: Tensor) -> bool:
         return value.ndim == 1 and not value.is_floating_point() and value.dtype != torch.bool
     if kind == "image":
         return value.ndim >= 3
-    if kind == "pairs":
-        return value.ndim >= 2 and value.shape[-1] == value.shape[-2]
+    if kind in ("pairs", "adjacency"):
+        return value.ndim >= 2 and (value.shape[-1] == value.shape[-2] or (kind == "adjacency" and value.ndim > 2))
     return not (kind == "features" and value.ndim < 2)
 
 
@@ -258,6 +266,7 @@ def inputs_of(
     }
     beside |= {n: "points" for n, v in inputs.of("other").items() if n == "x" and n not in given and _one_per_token(inputs, v, 3)}
     alien = [n for n, v in inputs.of("pairs").items() if v.shape[-1] != inputs.length]
+    alien += [n for n, v in inputs.of("adjacency").items() if not _is_adjacency(inputs, n, v, n in given)]
     alien += [
         n
         for n, v in values.items()
@@ -274,6 +283,11 @@ def inputs_of(
             alien.append(name)
     other: dict[str, InputKind] = {n: "other" for n in alien}
     return replace(inputs, kinds=kinds_ | beside | other)
+
+
+def pair_axes(value: Tensor, length: int | None) -> tuple[int, int]:
+    """The two axes of nodes of an adjacency [..., N, N] or [..., N, N, E], counted from the end."""
+    return (-2, -1) if value.shape[-2:] == (length, length) else (-3, -2)
 
 
 def is_named_lengths(name: str) -> bool:
@@ -294,6 +308,19 @@ def _are_lengths(inputs: Inputs, name: str, value: Any, declared: bool) -> bool:
         raise InputError(
             f"{name!r} is declared as lengths, the number of tokens of each sequence, but the inputs are {inputs.describe()}. "
             "Give a tensor of integers [batch], none larger than the number of tokens, or declare it as 'other'."
+        )
+    return False
+
+
+def _is_adjacency(inputs: Inputs, name: str, value: Any, declared: bool) -> bool:
+    """Whether it has one entry, or one vector, for each pair of nodes. Raises InputError where it is declared so and has not."""
+    n = inputs.length
+    if isinstance(value, Tensor) and value.ndim >= 2 and ((n, n) in (value.shape[-2:], value.shape[-3:-1])):
+        return True
+    if declared:
+        raise InputError(
+            f"{name!r} is declared as adjacency, one entry for each pair of nodes, but the inputs are {inputs.describe()}. "
+            "Give a tensor [..., N, N] or [..., N, N, E] of N nodes, or declare it as 'other'."
         )
     return False
 

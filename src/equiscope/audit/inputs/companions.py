@@ -59,7 +59,7 @@ def _is_companion(name: str, annotation: Any) -> bool:
 def _kind_by_name(name: str) -> str:
     """The kind of an argument, where it is one of a companion and its name shows it; else empty."""
     kind = "lengths" if is_named_lengths(name) else NAMED.get(name, "")
-    return kind if kind in ("lengths", "flags", "position_ids", "edges") else ""
+    return kind if kind in ("lengths", "flags", "position_ids", "edges", "adjacency") else ""
 
 
 def _kind(value: Any) -> str:
@@ -84,6 +84,9 @@ def _values(name: str, annotation: Any, main: Tensor, draw: Callable[[], Tensor]
     if kind == "edges":
         ring = torch.stack([torch.arange(n), torch.arange(n).roll(1)])
         return [torch.cat([ring, ring.flip(0)], 1)]
+    if kind == "adjacency":
+        ring = torch.stack([torch.eye(n).roll(step, 0) for step in (-1, 0, 1)]).amax(0)
+        return [ring.expand(*lead, n, n).clone(), ring]
     if kind == "position_ids":
         return [torch.arange(n).expand(*lead, n), torch.arange(n)]
     if name in TRUE_IS_PADDING or (name in MASKS and name not in TRUE_IS_TOKEN):

@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 
 from equiscope.symmetry import Inputs
-from equiscope.symmetry.inputs import AXIS
+from equiscope.symmetry.inputs import AXIS, pair_axes
 
 
 def resampled(inputs: Inputs, generator: Generator) -> Inputs:
@@ -31,10 +31,10 @@ def resampled(inputs: Inputs, generator: Generator) -> Inputs:
 def lengthened(inputs: Inputs, length: int, generator: Generator) -> Inputs | None:
     """The same sequence with more tokens appended, drawn like those present; positions continue.
 
-    None where a mask of pairs, or another argument with one entry a token, cannot be extended.
+    None where a mask of pairs, an adjacency, or another argument with one entry a token, cannot be extended.
     """
     n = inputs.length
-    if n is None or length < n or inputs.has("edges", "points", "vectors", "atoms"):
+    if n is None or length < n or inputs.has("edges", "adjacency", "points", "vectors", "atoms"):
         return None
     more, arguments = length - n, {}
     for name, value in inputs.values.items():
@@ -248,6 +248,8 @@ def _axis(inputs: Inputs, name: str) -> int | None:
     if hasattr(value, "x"):
         return 0
     if not isinstance(value, Tensor) or inputs.kinds[name] == "pairs":
+        return None
+    if inputs.kinds[name] == "adjacency" and value.ndim + pair_axes(value, inputs.length)[0] == 0:
         return None
     axis = 1 if inputs.kinds[name] == "steps" else 0
     return axis if value.ndim > axis and value.shape[axis] == size else None

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from equiscope.audit.subject import Pass, Subject
 from equiscope.program.private import decomposed
 from equiscope.symmetry import Inputs
-from equiscope.symmetry.inputs import AXIS, WORDS
+from equiscope.symmetry.inputs import AXIS, WORDS, pair_axes
 
 FREE = ("ids", "features", "steps", "points", "vectors", "atoms", "image", "wave")
 
@@ -30,7 +30,7 @@ class ExportError(Exception):
 class ProofLeaf:
     """An input tensor of the model.
 
-    token_axis  the axis of tokens, counted from the end, for values that move with the tokens; None otherwise
+    token_axes  the axes of tokens, counted from the end, of values that move with the tokens: two of an adjacency
     free        whether the statement is about all values; otherwise the values are fixed
     batch_axis  the axis of sequences; None where there is none
     """
@@ -38,7 +38,7 @@ class ProofLeaf:
     argument: str
     part: str
     value: Tensor
-    token_axis: int | None
+    token_axes: tuple[int, ...]
     free: bool
     batch_axis: int | None
     edges: bool = False
@@ -51,15 +51,18 @@ def proof_leaves(inputs: Inputs) -> list[ProofLeaf]:
         kind = inputs.kinds[name]
         if kind == "tokens":
             rows = 0 if value.x.ndim > 2 else None
-            leaves.append(ProofLeaf(name, "x", value.x, -2, True, rows))
+            leaves.append(ProofLeaf(name, "x", value.x, (-2,), True, rows))
             for part in ("valid", "document"):
                 flag = getattr(value, part)
                 if flag is not None:
-                    leaves.append(ProofLeaf(name, part, flag, -1, False, rows if flag.ndim > 1 else None))
+                    leaves.append(ProofLeaf(name, part, flag, (-1,), False, rows if flag.ndim > 1 else None))
         elif isinstance(value, Tensor):
             first = 1 if kind == "steps" else 0
             rows = first if kind != "pairs" and value.ndim > first and value.shape[first] == batch else None
-            words = AXIS[kind] if kind in WORDS else None
+            words: tuple[int, ...] = (AXIS[kind],) if kind in WORDS else ()
+            if kind == "adjacency":
+                words = pair_axes(value, inputs.length)
+                rows = None if value.ndim + words[0] == 0 else rows
             leaves.append(ProofLeaf(name, "", value, words, kind in FREE, rows, kind == "edges"))
     return leaves
 

@@ -266,7 +266,7 @@ def _variants_for(case: _Case, name: str) -> tuple[VariantMaker, int, Statement]
         if not case.batch_axes:
             return "no output has one entry for each sequence"
         return moved_sequences, case.batch, BatchIndependence()
-    if not any(leaf.free and leaf.token_axis is not None for leaf in case.leaves) or case.length < 2:
+    if not any(leaf.free and leaf.token_axes for leaf in case.leaves) or case.length < 2:
         return "the inputs have no ordered tokens" if not case.length else "there is only one token"
     if name == "causal":
         if not any(case.axes.values()):

@@ -147,9 +147,9 @@ def token_permutations(leaves: list[ProofLeaf], length: int, seed: int) -> Itera
         for leaf, value in zip(leaves, original, strict=True):
             if leaf.edges:
                 transformed.append(new_row[value])
-            elif leaf.token_axis is not None:
-                transformed.append(_apply(value, lambda t, axis=leaf.token_axis, rows=rows: t.index_select(t.ndim + axis, rows)))
             else:
+                for axis in leaf.token_axes:
+                    value = _apply(value, lambda t, axis=axis, rows=rows: t.index_select(t.ndim + axis, rows))
                 transformed.append(value)
         yield PermutedTokens(original, transformed, length, order)
 
@@ -160,8 +160,8 @@ def changed_suffixes(leaves: list[ProofLeaf], length: int, seed: int) -> Iterato
     for position in range(1, length):
         transformed = []
         for leaf, value, new in zip(leaves, original, other, strict=True):
-            if leaf.free and leaf.token_axis is not None:
-                size = value.t.ndim + leaf.token_axis
+            if leaf.free and leaf.token_axes:
+                size = value.t.ndim + leaf.token_axes[0]
                 is_late = (torch.arange(length) >= position).view([length if d == size else 1 for d in range(value.t.ndim)])
                 transformed.append(value.map(lambda a, b, is_late=is_late: torch.where(is_late, b, a), new))
             else:

@@ -102,7 +102,11 @@ class BatchIndependence(Statement):
     def _ragged(self, run: Pass, one: Inputs, generator: Generator) -> list[RunPair]:
         """Sequences that differ in length, side of the padding, mask and flags, each in the batch and alone."""
         n = one.length or 0
-        if n < 3 or not (one.has("tokens") or (one.has("ids", "features") and mask_name(run.subject))) or one.has("pairs"):
+        if (
+            n < 3
+            or not (one.has("tokens") or (one.has("ids", "features") and mask_name(run.subject)))
+            or one.has("pairs", "adjacency")
+        ):
             return []
         right = ragged(run.subject, one, (n, n // 2 + 1), False, generator).batch
         sides = [(right, 0), (right, 1)]

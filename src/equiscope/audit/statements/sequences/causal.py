@@ -55,7 +55,7 @@ class CausalOutput(Statement):
         """Later tokens of two sequences of different lengths, the shorter of which ends in padding."""
         n, inputs = run.inputs.length or 0, run.inputs
         padded = inputs.has("tokens") or bool(mask_name(run.subject))
-        if n < 5 or inputs.batch is None or inputs.has("pairs", "steps") or not padded:
+        if n < 5 or inputs.batch is None or inputs.has("pairs", "adjacency", "steps") or not padded:
             return []
         base = ragged(run.subject, sequence(inputs, 0), (n, n // 2 + 1), False, generator).batch
         return [change_later(base, n // 4 + 1, generator)]

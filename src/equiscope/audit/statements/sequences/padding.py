@@ -32,6 +32,8 @@ class _Padding(Statement):
             return "there are no tokens to pad"
         if inputs.has("pairs"):
             return "the inputs have a mask for this length"
+        if inputs.has("adjacency"):
+            return "the inputs have an adjacency for this length"
         if not (name := mask_name(subject)):
             return "the model takes no padding mask"
         if self.left and not pads_left(subject):

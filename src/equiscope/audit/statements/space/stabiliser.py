@@ -25,6 +25,7 @@ from equiscope.symmetry.space import Rotate
 
 FIXED_KINDS: tuple[InputKind, ...] = (
     "edges",
+    "adjacency",
     "pairs",
     "steps",
     "tokens",
