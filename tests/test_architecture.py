@@ -19,6 +19,7 @@ def trees():
     return {str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(ROOT.rglob("*.py"))}
 
 
+@pytest.mark.slow
 def test_modules_and_public_classes_have_docstrings(trees):
     modules = [path for path, tree in trees.items() if not (path.endswith("__main__.py") or ast.get_docstring(tree))]
     classes = [
@@ -57,6 +58,7 @@ def test_every_room_is_reachable_from_the_top():
 LAYERED = ("attention", "blocks", "data", "geometry", "models", "positions", "study", "training")
 
 
+@pytest.mark.slow
 def test_no_import_within_a_function_hides_a_circle(trees):
     inner = [
         f"{path}:{node.lineno}"
@@ -68,6 +70,7 @@ def test_no_import_within_a_function_hides_a_circle(trees):
     assert inner == []
 
 
+@pytest.mark.slow
 def test_whoever_holds_a_spec_need_not_ask_of_which_kind_it_is(trees):
     """The kinds are distinguished in `models/kinds.py`; elsewhere a spec is asked what it has."""
     kinds = {"Baseline", "PointSpec", "Spec"}

@@ -26,6 +26,7 @@ def test_parameters_that_were_lent_for_the_forward_pass_get_their_gradients(sche
     assert all((parameters[n].grad - p.grad).norm() < 1e-13 * largest for n, p in other.named_parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", [Fire(length=2.0), LogCpb((8,), hidden=8), T5Bias()], ids=title)
 def test_a_learned_bias_made_by_rows_is_the_one_made_at_once(scheme):
     tokens = spread(600)

@@ -48,6 +48,7 @@ def test_a_look_on_the_fast_way_is_the_one_step_by_step(monkeypatch):
     same(fast, scores.attend(q, k, v, made(3, N, N, seed=3), hidden("later")))
 
 
+@pytest.mark.slow
 def test_weights_in_sight_have_second_derivatives():
     q, k, v = (made(1, 2, 5, 3, seed=s) for s in range(3))
     assert torch.autograd.gradgradcheck(lambda *qkv: blockwise_attention(*qkv, 0.5, torch.ones(5, 5).tril().bool()), (q, k, v))
@@ -75,6 +76,7 @@ def test_faint_weights_in_sight_are_zeros():
     torch.testing.assert_close(weights.double(), exact, atol=1e-7, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 def test_a_rotation_is_its_formula_with_all_derivatives(layout):
     x, angles = made(2, 3, 7, 10), made(7, 4, seed=1)

@@ -67,6 +67,7 @@ def test_schemes_that_read_whole_tables_are_refused(scheme):
         made()(words(), SOME, sized(scheme))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heads", [1, 2])
 @pytest.mark.parametrize("edges", [SOME, COMPLETE, torch.cat([SOME, SOME[:, :2]], 1)], ids=["some", "complete", "twice"])
 def test_it_agrees_with_pytorch_geometrics_transformer_conv(edges, heads):

@@ -150,6 +150,7 @@ def test_step_by_step_equals_the_full_pass(position, flags):
         assert sums.length == 6
 
 
+@pytest.mark.slow
 def test_the_sums_do_not_grow_and_forget_nothing():
     attention, tokens = made(Causal()), Tokens.of(torch.randn(1000, WIDTH, dtype=torch.float64))
     found, sums = decoded(attention, tokens, Rope(), [0, 500, *range(501, 1001)])

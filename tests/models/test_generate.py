@@ -106,6 +106,7 @@ def test_a_seed_repeats_and_another_does_not():
     assert one == again != other
 
 
+@pytest.mark.slow
 def test_samples_follow_the_probabilities():
     made = model()
     with torch.no_grad():

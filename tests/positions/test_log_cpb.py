@@ -29,6 +29,7 @@ def made(shape=(5, 5), **settings):
     return LogCpb(shape, **settings).sized(HEADS * 4, HEADS, 4).double()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("window", "trained"), [(7, 0), (8, 7), (16, 8), (2, 0)])
 def test_attention_weighs_as_hugging_faces_does(window, trained):
     """With queries of zero, Swin v2's weights are the softmax of its bias alone. Its offsets are float32."""

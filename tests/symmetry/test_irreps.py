@@ -94,6 +94,7 @@ def test_so_many_points_are_no_components():
     assert "pseudo-vector" not in candidates((2, 3), (), False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("said", "turned_right", "mirrored_right"),
     [("2x0e+1e+2e", True, True), ("2x0e+1o+2e", True, False), ("1e+2x0e+2e", False, False)],

@@ -57,6 +57,7 @@ def test_a_small_violation_is_not_taken_for_rounding(size, wanted):
     assert found.floor < 1e-12
 
 
+@pytest.mark.slow
 def test_luck_in_float32_does_not_make_a_rounding_error_a_violation():
     """Over hundreds of shifts the float32 outputs of a rotary model agree to the last bit now and then."""
     model, tokens = attending(Rope()).attention, words(length=2)

@@ -54,6 +54,7 @@ def test_a_vocabulary_counts_by_first_appearance():
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=5), st.integers(1, 6), st.integers(0, 9))
+@pytest.mark.slow
 def test_a_words_numbers_follow_from_its_letters_alone(tokens, width, seed):
     found = spelled(tokens, width, seed)
     assert found.shape == (len(tokens), width)

@@ -9,7 +9,6 @@ from equiscope.audit.inputs.example_inputs import inputs_for
 from equiscope.errors import InputError
 from equiscope.symmetry.inputs import inputs_of
 
-pytestmark = pytest.mark.quick
 N, D = 7, 8
 
 
@@ -78,6 +77,7 @@ def test_nodes_are_permuted_with_their_adjacency(kind, batched):
     assert verdict(kind(), x, adjacency) == "holds"
 
 
+@pytest.mark.quick
 def test_a_batch_as_large_as_the_graph_has_one_adjacency():
     assert verdict(GraphAttention(), torch.randn(N, N, D), graph()) == "holds"
 
@@ -103,12 +103,14 @@ def test_a_graph_that_points_backward_is_causal():
     assert rows[0].verdict == "holds"
 
 
+@pytest.mark.quick
 def test_a_required_adjacency_is_a_ring():
     drawn = inputs_for(GraphAttention())
     adjacency = drawn.args[1]
     assert (adjacency.sum(-1) == 3).all()
 
 
+@pytest.mark.quick
 def test_another_matrix_is_no_adjacency():
     x = torch.randn(2, N, D)
     assert inputs_of((x, torch.randn(N + 1, N + 1)), names=("x", "adj")).kinds["adj"] == "other"

@@ -103,6 +103,7 @@ class OwnMask(Reader):
         return self.layer(self.embed(x), src_mask=mask)
 
 
+@pytest.mark.slow
 def test_numbers_times_and_masks_of_pairs_are_those_that_change_nothing():
     assert inputs_for(Offset()).args[1] == 0
     times, ids = inputs_for(Noisy()).args

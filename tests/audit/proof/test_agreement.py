@@ -64,6 +64,7 @@ class Stretched(nn.Module):
         return self.map(weights.to(x) @ x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ahead", [False, True])
 def test_a_violation_in_longer_inputs_contradicts_no_proof(ahead: bool):
     audit = check(Stretched(ahead), words(), properties=["causal"], effort="quick")
