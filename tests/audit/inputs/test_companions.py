@@ -114,6 +114,32 @@ def test_numbers_times_and_masks_of_pairs_are_those_that_change_nothing():
     assert not mask.any()  # True, which hides in torch, would hide everything: the output would be NaN
 
 
+class Hides(nn.Module):
+    """Attention whose mask is true at the keys that are hidden. They get a finite score, so hiding all of them gives no NaN."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.q, self.k = nn.Embedding(50, 16), nn.Linear(16, 16), nn.Linear(16, 16)
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        x = self.embed(ids)
+        scores = self.q(x) @ self.k(x).mT
+        return scores.masked_fill(self.hidden(mask), -1e9).softmax(-1) @ x
+
+    def hidden(self, mask: Tensor) -> Tensor:
+        return mask
+
+
+class Keeps(Hides):
+    def hidden(self, mask: Tensor) -> Tensor:
+        return ~mask
+
+
+@pytest.mark.parametrize(("cls", "value"), [(Hides, False), (Keeps, True)])
+def test_a_mask_of_pairs_hides_nothing_whatever_it_is_true_at(cls, value):
+    assert inputs_for(cls()).args[1].eq(value).all()
+
+
 class Pair(Reader):
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         return self.read(x, None) + self.read(y[:, :N], None)

@@ -15,7 +15,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from equiscope.audit.inputs.companions import calls, required
-from equiscope.audit.inputs.padding_mask import MASKS, TRUE_IS_PADDING, TRUE_IS_TOKEN, all_tokens, written
+from equiscope.audit.inputs.padding_mask import MASKS, TRUE_IS_PADDING, TRUE_IS_TOKEN, all_tokens, hides_where_true, written
 from equiscope.audit.subject import Subject, arguments
 from equiscope.audit.subject.outputs import flat
 from equiscope.audit.subject.state import State
@@ -87,14 +87,20 @@ def _first_accepted(model: nn.Module, candidates: Iterator[ExampleInputs]) -> Ex
 
 
 def _nothing_hidden(model: nn.Module, example: ExampleInputs) -> ExampleInputs:
-    """The same inputs, where a padding mask whose name does not tell what it is true at marks every row as a token."""
+    """The same inputs, where masks whose names do not tell what they are true at hide nothing: a padding mask marks every row as a
+    token, a mask of pairs lets every query attend to every key.
+    """
     names = arguments(model)
-    unclear = [i for i, n in enumerate(names[: len(example.args)]) if n in MASKS and n not in (*TRUE_IS_TOKEN, *TRUE_IS_PADDING)]
-    if not unclear:
+    if not any("mask" in name for name in names[: len(example.args)]):
         return example
+    unclear = [i for i, n in enumerate(names[: len(example.args)]) if n in MASKS and n not in (*TRUE_IS_TOKEN, *TRUE_IS_PADDING)]
     inputs, values = inputs_of(example.args, example.kwargs, names, example.kinds), list(example.args)
     for i in unclear:
         values[i] = written(Subject(model, inputs), names[i], all_tokens(inputs))
+    for name, value in inputs.of("pairs").items():
+        if name in names[: len(values)] and value.dtype == torch.bool:
+            hides = hides_where_true(Subject(model, inputs), name)
+            values[names.index(name)] = torch.full_like(value, not hides)
     return replace(example, args=tuple(values))
 
 

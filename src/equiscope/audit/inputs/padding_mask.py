@@ -1,7 +1,7 @@
 """The padding mask: which argument of a model marks its tokens, and how it is written.
 
 A mask named `attention_mask` is true at tokens, a `key_padding_mask` at padding. Of other names libraries disagree: `padding_mask`
-is true at padding in fairseq, and at tokens in Keras. For those the running model decides.
+is true at padding in fairseq, and at tokens in Keras. For those the running model decides; and of a mask of pairs too.
 """
 
 from dataclasses import replace
@@ -85,6 +85,18 @@ def _form_of(subject: Subject, mask: str) -> tuple[torch.dtype, bool]:
         except ModelError:  # it takes another dtype
             continue
     return dtypes[0], False
+
+
+def hides_where_true(subject: Subject, mask: str) -> bool:
+    """Whether a boolean mask [N, N] of queries and keys hides keys where it is true, by measurement.
+
+    One column is set apart: the first token influences the other outputs less where the mask hides that column alone.
+    """
+    run = subject.in_dtype(subject.dtype)
+    first = torch.zeros_like(subject.inputs.values[mask])
+    first[:, 0] = True
+    only_first, all_others = (_influence(run, run.inputs.with_values({mask: value})) for value in (first, ~first))
+    return only_first < all_others
 
 
 def _flagged(inputs: Inputs, mask: str, dtype: torch.dtype, flag: int) -> Inputs:
