@@ -14,9 +14,9 @@ HEAD = """# Planted faults
 
 Do the tests find a small bug? A seeded script drew {count} expressions from seven parts of the package and replaced each with a
 small bug (mutation testing): another operator or comparison, a dropped operand, an index off by one, swapped arguments, another
-axis. It drew them at commit 5fb4f353, whose line numbers the table gives; expressions that were renamed later were renamed in
-`tests/faults/drawn.json`. For each fault, the tests that evaluate the expression run until one fails. The checks of shapes and
-types (`--shapes`) are off. `tests/faults` has the script and its commands; this page is its output.
+axis. It drew them at commit 5fb4f353. Expressions that were renamed or moved later were renamed in `tests/faults/drawn.json`; the
+table gives the lines of the last run. For each fault, the tests that evaluate the expression run until one fails. The checks of
+shapes and types (`--shapes`) are off. `tests/faults` has the script and its commands; this page is its output.
 
 At first, no test that ran found {unnoticed} of the faults. A test was added for each of them, and a note says so. The numbers below
 include these tests, so they do not estimate how many other bugs the tests would find.
