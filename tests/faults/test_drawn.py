@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from tests.faults.draw import carried
 
 import equiscope
+from tests.faults.draw import carried
 
 pytestmark = pytest.mark.quick
 

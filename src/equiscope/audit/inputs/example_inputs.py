@@ -15,7 +15,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from equiscope.audit.inputs.companions import calls, required
-from equiscope.audit.inputs.padding_mask import MASKS, TRUE_IS_PADDING, TRUE_IS_TOKEN, all_tokens, hides_where_true, written
+from equiscope.audit.inputs.padding_mask import MASKS, TRUE_IS_PADDING, TRUE_IS_TOKEN, all_tokens, masks_where_true, written
 from equiscope.audit.subject import Subject, arguments
 from equiscope.audit.subject.outputs import flat
 from equiscope.audit.subject.state import State
@@ -99,8 +99,8 @@ def _nothing_hidden(model: nn.Module, example: ExampleInputs) -> ExampleInputs:
         values[i] = written(Subject(model, inputs), names[i], all_tokens(inputs))
     for name, value in inputs.of("pairs").items():
         if name in names[: len(values)] and value.dtype == torch.bool:
-            hides = hides_where_true(Subject(model, inputs), name)
-            values[names.index(name)] = torch.full_like(value, not hides)
+            masked = masks_where_true(Subject(model, inputs), name)
+            values[names.index(name)] = torch.full_like(value, not masked)
     return replace(example, args=tuple(values))
 
 

@@ -87,10 +87,10 @@ def _form_of(subject: Subject, mask: str) -> tuple[torch.dtype, bool]:
     return dtypes[0], False
 
 
-def hides_where_true(subject: Subject, mask: str) -> bool:
-    """Whether a boolean mask [N, N] of queries and keys hides keys where it is true, by measurement.
+def masks_where_true(subject: Subject, mask: str) -> bool:
+    """Whether a boolean mask [N, N] of queries and keys masks the keys at which it is true, by measurement.
 
-    One column is set apart: the first token influences the other outputs less where the mask hides that column alone.
+    One column is set apart: the first token influences the other outputs less where that column alone is masked.
     """
     run = subject.in_dtype(subject.dtype)
     first = torch.zeros_like(subject.inputs.values[mask])
