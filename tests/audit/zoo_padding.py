@@ -133,6 +133,15 @@ class Keeps(nn.Module):
         return SimpleNamespace(logits=scores.softmax(-1) @ v, past_key_values=kept if use_cache else None)
 
 
+class KeepsWithLengths(Keeps):
+    """The lengths are those of the words so far: each is at most the number of words that were read."""
+
+    def forward(self, input_ids: Tensor, lengths: Tensor, past_key_values: Any = None, use_cache: bool = False) -> Any:
+        read = input_ids.shape[-1] + (0 if past_key_values is None else past_key_values[2])
+        assert lengths.max() <= read
+        return super().forward(input_ids, past_key_values, use_cache)
+
+
 def padded(name: str, how: str, statement: str, truth: str, causal: bool = False, **more: Any) -> Case:
     return Case(f"padding-{name}-{statement}", lambda: Padded(how, causal), words, statement, truth, **more)
 
@@ -174,6 +183,11 @@ PADDING = [
 ]
 
 
+def counted() -> tuple[Tensor, Tensor]:
+    (ids,) = words()
+    return ids, torch.full((len(ids),), ids.shape[-1])
+
+
 def keeping(how: str, truth: str, **more: Any) -> Case:
     return Case(f"cache-{how or 'right'}", lambda: Keeps(how), words, "cache", truth, **more)
 
@@ -188,6 +202,10 @@ CACHE = [
     keeping("stale", "broken"),
     keeping("blind", "broken", proof="pieces of one word need no mask, longer ones do"),
     Case("cache-none", lambda: Turned(), lambda: (torch.randn(2, 7, D),), "cache", "not applicable", says="keeps no cache"),
+    *(
+        Case(f"cache-with-lengths-{how or 'right'}", lambda how=how: KeepsWithLengths(how), counted, "cache", truth)
+        for how, truth in (("", "holds"), ("clock", "broken"))
+    ),
     Case("cache-two-words", Keeps, lambda: words(2), "cache", "not applicable", says="too few"),
 ]
 

@@ -194,7 +194,7 @@ def _slice(tokens: Any, start: int, end: int) -> Any:
 
 
 def _part(inputs: Inputs, start: int, end: int) -> dict[str, Any]:
-    """The arguments for the tokens from `start` to `end`; a mask is of all tokens so far."""
+    """The arguments for the tokens from `start` to `end`; a mask, and lengths in place of one, are of all tokens so far."""
     part: dict[str, Any] = {}
     for name, value in inputs.values.items():
         kind = inputs.kinds[name]
@@ -209,6 +209,8 @@ def _part(inputs: Inputs, start: int, end: int) -> dict[str, Any]:
             part[name] = value[..., start:end]
         elif kind == "features":
             part[name] = value[..., start:end, :]
+        elif kind == "lengths":
+            part[name] = value.clamp(max=end)
         else:
             part[name] = value
     return part
