@@ -42,7 +42,7 @@ ENV = {  # of the tests and what they start
 }
 GROUPS = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadgroup")  # files of an xdist_group share what takes long to make
 ONCE = " and not thorough"  # without --thorough: no test that repeats another one with other seeds, sizes or combinations
-QUICK = {"pytest, quick": (*PYTEST, *GROUPS, "-m", "quick and not (slow or compile or thorough)", "--durations", "5")}
+QUICK = {"pytest, quick": (*PYTEST, *TWO, "-m", "quick and not (slow or compile or thorough)", "--durations", "5")}
 TESTS = {
     "pytest": (*PYTEST, *GROUPS, "-m", f"not browser{ONCE}", "--durations", "60"),
     "pytest, browser": (*PYTEST, *TWO, "--reruns", "1", "-m", f"browser{ONCE}"),  # a browser on a loaded machine may answer late
